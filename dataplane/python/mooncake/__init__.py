@@ -2,13 +2,21 @@
 
 Submodules: `store` (the store client), `engine` (the transfer engine), `async_store`,
 `buffer_pool`, `mooncake_config`, `mooncake_store_service` (REST service), `http_metadata_server`,
-`transfer_engine_topology_dump`, `cli`.
+`transfer_engine_topology_dump`, `cli`, `reshard` (plans of weight transfers).
 Importing the package itself loads no native code.
 """
 
 from importlib import metadata as _metadata
+from pkgutil import extend_path
 
 import perigee_mooncake.guard as _guard  # also where no `.pth` file is read
+
+from .buffer_pool import BufferPool, RegisteredBufferPool
+
+# Other distributions may add submodules in folders of their own, as Mooncake allows.
+__path__ = extend_path(__path__, __name__)
+
+__all__ = ["BufferPool", "RegisteredBufferPool"]
 
 try:
     __version__ = _metadata.version("perigee-mooncake")

@@ -1,22 +1,30 @@
 """Reusable, registered host buffers: acquire one, let the store read or write it, give it back.
 
-A pool belongs to one store. Memory that a view of a released lease still shows is never handed to
-anybody else: such a region is dropped from the pool and freed with its last view. A lease that is
-dropped without `release` gives its buffer back all the same, and memory is unregistered before it
-goes, in whichever thread it is released.
+A pool belongs to one store. Every refusal is a `RuntimeError` that says why, as with Mooncake.
+
+Invariant: memory that a view still shows is never handed out again. `release` refuses as long as
+there is one; a lease that is dropped with views gives its memory up, which goes with the last view.
+Memory is unregistered before it goes, in whichever thread that happens.
 """
 
 from __future__ import annotations
 
 import collections
-import ctypes
-import mmap
 import threading
 import time
 import weakref
 from typing import Any
 
-__all__ = ["BufferLease", "BufferPool", "RegisteredBufferLease", "RegisteredBufferPool"]
+from ._buffer_lease import BufferLease, BufferLeaseView, Region
+
+__all__ = [
+    "BufferLease",
+    "BufferLeaseView",
+    "BufferPool",
+    "RegisteredBufferLease",
+    "RegisteredBufferLeaseView",
+    "RegisteredBufferPool",
+]
 
 DEFAULT_MIN_CLASS_BYTES = 64 * 1024
 DEFAULT_ALIGNMENT_BYTES = 8 * 1024 * 1024
@@ -25,86 +33,13 @@ MAX_WAIT_S = 3600.0
 LOOK_S = 0.05
 
 
-class _Region:
-    """Anonymous memory of one size class, registered with the store."""
-
-    def __init__(self, store: Any, class_bytes: int, alignment: int) -> None:
-        # Alignment beyond a page costs at most one alignment unit of address space, not of memory.
-        slack = alignment if alignment > mmap.PAGESIZE else 0
-        self._memory = mmap.mmap(-1, class_bytes + slack)
-        probe = ctypes.c_char.from_buffer(self._memory)
-        base = ctypes.addressof(probe)
-        del probe
-        self.offset = -base % alignment
-        self.address = base + self.offset
-        self.class_bytes = class_bytes
-        code = store.register_buffer(self.address, class_bytes)
-        if code != 0:
-            self._memory.close()
-            raise RuntimeError(f"register_buffer of {class_bytes} bytes failed with code {code}")
-        # Also called when the region goes: the next mapping may be put at the same address.
-        self.unregister = weakref.finalize(self, store.unregister_buffer, self.address)
-
-    def window(self, size: int) -> ctypes.Array:
-        """Return the first `size` bytes as an array that keeps the memory alive."""
-        return (ctypes.c_ubyte * size).from_buffer(self._memory, self.offset)
-
-
-class BufferLease:
-    """A buffer of a pool: `ptr`, `size` in bytes, `buffer` (a memoryview); a context manager."""
-
-    def __init__(self, pool: "BufferPool", region: _Region, size: int) -> None:
-        self._pool = pool
-        self._region: _Region | None = region
-        window = region.window(size)
-        self._window = weakref.ref(window)
-        self._view = memoryview(window).cast("B") if size else memoryview(bytearray())
-        self.size = size
-        self._dropped = weakref.finalize(self, pool._dropped.append, (region, self._window))
-        self._dropped.atexit = False
-
-    def _live(self) -> _Region:
-        if self._region is None:
-            raise RuntimeError("The lease was released")
-        return self._region
-
-    @property
-    def ptr(self) -> int:
-        """Address of the first byte; raises RuntimeError after `release`."""
-        return self._live().address
-
-    @property
-    def buffer(self) -> memoryview:
-        """Writable view of the bytes; raises RuntimeError after `release`."""
-        self._live()
-        return self._view
-
-    def release(self) -> None:
-        """Give the buffer back; a second call does nothing."""
-        region, self._region = self._region, None
-        if region is None:
-            return
-        self._dropped.detach()
-        try:
-            self._view.release()
-        except BufferError:  # an array or tensor was made of the view and lives on
-            pass
-        # Slices, arrays and tensors of the view keep the window alive: then it must not be reused.
-        self._pool._give_back(region, reusable=self._window() is None)
-
-    def __enter__(self) -> "BufferLease":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.release()
-
-
 class BufferPool:
     """A pool of registered buffers for one store.
 
     `max_bytes` bounds the memory (0: no bound), `max_regions` the number of buffers. Sizes are
-    rounded up to powers of two from `min_size_class` to `max_size_class` bytes. When the bound is
-    reached, `acquire` waits up to `timeout` seconds if `block`, else raises `MemoryError`.
+    rounded up to powers of two from `min_size_class` to `max_size_class` bytes; a larger buffer is
+    made for its lease alone. When a bound is reached, `acquire` waits up to `timeout` seconds if
+    `block`, else raises `RuntimeError`.
     """
 
     def __init__(
@@ -123,9 +58,11 @@ class BufferPool:
         if store is None:
             raise RuntimeError("A pool needs a store")
         if max_bytes < 0 or min_size_class <= 0 or prewarm_count < 0:
-            raise ValueError("max_bytes, min_size_class and prewarm_count must not be negative")
+            raise RuntimeError(
+                "max_bytes and prewarm_count must be 0 or more, min_size_class above 0"
+            )
         if alignment <= 0 or alignment & (alignment - 1):
-            raise ValueError(f"alignment must be a power of two, got {alignment}")
+            raise RuntimeError(f"alignment must be a power of two, got {alignment}")
         self._store = store
         self._max_bytes = max_bytes
         self._min_class = 1 << (min_size_class - 1).bit_length()
@@ -134,13 +71,14 @@ class BufferPool:
         self._block = block_on_exhaustion
         self._timeout = default_timeout
         self._max_regions = max_regions
-        self._free: dict[int, list[_Region]] = {}
+        self._free: dict[int, list[Region]] = {}
         self._held_bytes = 0
         self._region_count = 0
+        self._leased = 0
         self._closed = False
         self._changed = threading.Condition()
         # What leases that were dropped held. A finalizer runs anywhere, so it takes no lock.
-        self._dropped: collections.deque[tuple[_Region, weakref.ref]] = collections.deque()
+        self.dropped: collections.deque[tuple[Region, weakref.WeakSet]] = collections.deque()
         if prewarm_size is not None and prewarm_count:
             self.prewarm(prewarm_size, prewarm_count)
 
@@ -149,24 +87,25 @@ class BufferPool:
     ) -> BufferLease:
         """Return a lease of at least `size` bytes.
 
-        Raises ValueError for an impossible size, MemoryError when the pool is used up and `block`
-        is false, TimeoutError when waiting took longer than `timeout` seconds.
+        Raises RuntimeError for an impossible size, when the pool is exhausted and `block` is false,
+        and when waiting took longer than `timeout` seconds.
         """
-        class_bytes = self._class_of(size)
+        class_bytes, kept = self._class_of(size)
         block = self._block if block is None else block
         timeout = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + min(MAX_WAIT_S if timeout is None else timeout, MAX_WAIT_S)
         with self._changed:
             while True:
                 self._collect()
-                region = self._take(class_bytes)
+                region = self._take(class_bytes, kept)
                 if region is not None:
+                    self._leased += 1
                     return BufferLease(self, region, size)
                 if not block:
-                    raise MemoryError(f"No buffer of {size} bytes is free; the pool is used up")
+                    raise RuntimeError(f"The pool is exhausted: no buffer of {size} bytes is free")
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
-                    raise TimeoutError(f"No buffer of {size} bytes became free in time")
+                    raise RuntimeError(f"Timed out: no buffer of {size} bytes became free")
                 # A dropped lease wakes no waiter.
                 self._changed.wait(min(remaining, LOOK_S))
 
@@ -187,7 +126,15 @@ class BufferPool:
                 lease.release()
 
     def close(self) -> None:
-        """Unregister all free buffers; those on lease follow when they or the pool are released."""
+        """Unregister all buffers. Raises RuntimeError while leases are active."""
+        with self._changed:
+            self._collect()
+            if self._leased and not self._closed:
+                raise RuntimeError(f"The pool has {self._leased} active leases; release them first")
+        self._shut()
+
+    def _shut(self) -> None:
+        """Close; buffers on lease are unregistered when they are released."""
         with self._changed:
             self._closed = True
             self._collect()
@@ -197,25 +144,29 @@ class BufferPool:
             self._free.clear()
             self._changed.notify_all()
 
-    def _class_of(self, size: int) -> int:
+    def _class_of(self, size: int) -> tuple[int, bool]:
+        """Return the bytes to allocate, and whether such a buffer is kept for others."""
         if size < 0:
-            raise ValueError(f"size must not be negative, got {size}")
+            raise RuntimeError(f"size must be 0 or more, got {size}")
+        capacity = self._max_bytes or MAX_CLASS_BYTES
+        if size > capacity:
+            raise RuntimeError(f"size {size} exceeds the capacity of the pool, {capacity}")
+        if size > self._max_class:
+            return size, False
         class_bytes = max(self._min_class, 1 << max(size - 1, 0).bit_length())
-        largest = min(self._max_class, self._max_bytes or self._max_class)
-        if size > largest:
-            raise ValueError(f"size {size} is above the largest buffer of the pool, {largest}")
-        return min(class_bytes, largest)
+        # Bounds that are no powers of two make the last class smaller, never too small.
+        return max(min(class_bytes, self._max_class, capacity), 1), True
 
-    def _take(self, class_bytes: int) -> _Region | None:
+    def _take(self, class_bytes: int, kept: bool) -> Region | None:
         """Return a free or a new region; None when the pool is used up. The lock is held."""
         if self._closed:
             raise RuntimeError("The pool is closed")
-        regions = self._free.get(class_bytes)
+        regions = self._free.get(class_bytes) if kept else None
         if regions:
             return regions.pop()
         if not self._make_room(class_bytes):
             return None
-        region = _Region(self._store, class_bytes, self._alignment)
+        region = Region(self._store, class_bytes, self._alignment, kept)
         self._held_bytes += class_bytes
         self._region_count += 1
         return region
@@ -234,36 +185,39 @@ class BufferPool:
         over_count = self._max_regions is not None and self._region_count >= self._max_regions
         return bool(over_bytes or over_count)
 
-    def _retire(self, region: _Region) -> None:
-        self._held_bytes -= region.class_bytes
+    def _retire(self, region: Region) -> None:
+        self._held_bytes -= region.size
         self._region_count -= 1
         region.unregister()
 
-    def _give_back(self, region: _Region, reusable: bool) -> None:
+    def give_back(self, region: Region) -> None:
+        """Take the memory of a released lease back."""
         with self._changed:
             self._collect()
-            self._put_back(region, reusable)
+            self._put_back(region, reusable=True)
             self._changed.notify_all()
 
-    def _put_back(self, region: _Region, reusable: bool) -> None:
+    def _put_back(self, region: Region, reusable: bool) -> None:
         """Keep a region for the next lease, or retire it. The lock is held."""
-        if reusable and not self._closed:
-            self._free.setdefault(region.class_bytes, []).append(region)
+        self._leased -= 1
+        if reusable and region.kept and not self._closed:
+            self._free.setdefault(region.size, []).append(region)
         else:
             self._retire(region)
 
     def _collect(self) -> None:
         """Take back what dropped leases held. The lock is held."""
-        while self._dropped:
-            region, window = self._dropped.popleft()
-            self._put_back(region, reusable=window() is None)
+        while self.dropped:
+            region, windows = self.dropped.popleft()
+            self._put_back(region, reusable=not windows)
 
     def __enter__(self) -> "BufferPool":
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self.close()
+        self._shut()
 
 
 RegisteredBufferLease = BufferLease
+RegisteredBufferLeaseView = BufferLeaseView
 RegisteredBufferPool = BufferPool

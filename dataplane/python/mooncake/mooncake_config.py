@@ -55,7 +55,7 @@ _ENVIRONMENT_DEFAULTS = {"local_hostname": "localhost", "metadata_server": "P2PH
 
 _TRUE = frozenset(("true", "1", "yes", "on", "enable", "enabled"))
 _FALSE = frozenset(("false", "0", "no", "off", "disable", "disabled", ""))
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?(?:e\+?\d{1,2})?)\s*([a-z]*)\s*", re.ASCII)
 _UNIT_BYTES = {
     "": 1,
     "b": 1,
@@ -67,17 +67,16 @@ _UNIT_BYTES = {
 
 
 def parse_size(value: Any, field: str = "size") -> int:
-    """Return a number of bytes from an int or a text like `"4gb"`, `"1.5 GiB"` or `"3355443200"`.
+    """Return a number of bytes from a number or a text like `"4gb"`, `"1.5 GiB"` or `"1e9"`.
 
-    Units are powers of two and case does not matter. Raises `ValueError` naming `field`.
+    Units are powers of two and case does not matter. A part of a byte is cut off. Raises
+    `ValueError` naming `field`.
     """
     if isinstance(value, bool):
         raise ValueError(f"{field} must be a number of bytes, not a boolean")
     if isinstance(value, (int, float)):
-        if value < 0 or value != value:
-            raise ValueError(f"{field} must not be negative, got {value}")
-        if value != int(value):
-            raise ValueError(f"{field} must be a whole number of bytes, got {value}")
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"{field} must be 0 or more bytes, got {value}")
         return int(value)
     if not isinstance(value, str):
         raise ValueError(f"{field} must be an integer or a text, got {type(value).__name__}")
@@ -89,7 +88,12 @@ def parse_size(value: Any, field: str = "size") -> int:
             "b, kb, mb, gb or tb, for example 4gb"
         )
     number = match.group(1)
-    return int(float(number) * unit) if "." in number else int(number) * unit
+    # A float holds 53 bits: whole numbers stay integers.
+    return int(number) * unit if number.isdigit() else int(float(number) * unit)
+
+
+# Mooncake's name of it, which other projects import.
+_parse_segment_size = parse_size
 
 
 def _unit_bytes(suffix: str) -> int | None:
@@ -157,10 +161,14 @@ class MooncakeConfig:
         self.local_buffer_size = parse_size(self.local_buffer_size, "local_buffer_size")
         self.protocol = str(self.protocol or "").strip().lower()
         if not self.protocol:
-            raise ValueError("protocol must not be empty; tcp is the default")
+            raise ValueError("Invalid protocol: it is empty; tcp is the default")
         if self.protocol not in KNOWN_PROTOCOLS:
-            logger.warning("Unknown protocol %r; the client decides at setup", self.protocol)
+            logger.warning(
+                "Unrecognised protocol %r; the client decides at setup", self.protocol
+            )
         self.device_name = self.device_name or ""
+        self.ssd_offload_path = self.ssd_offload_path or ""
+        self.tenant_id = self.tenant_id or _DEFAULTS["tenant_id"]
         self.enable_ssd_offload = parse_bool(self.enable_ssd_offload, "enable_ssd_offload")
         self.enable_client_http_server = parse_bool(
             self.enable_client_http_server, "enable_client_http_server"
@@ -197,8 +205,8 @@ class MooncakeConfig:
             return MooncakeConfig.from_file(path)
         if not os.getenv("MOONCAKE_MASTER"):
             raise ValueError(
-                "Neither MOONCAKE_CONFIG_PATH nor MOONCAKE_MASTER is set; "
-                "set one of them, for example MOONCAKE_MASTER=127.0.0.1:50051"
+                "Neither the environment variable 'MOONCAKE_CONFIG_PATH' nor 'MOONCAKE_MASTER' "
+                "is set. Set one of them, for example MOONCAKE_MASTER=127.0.0.1:50051"
             )
         values: dict[str, Any] = dict(_ENVIRONMENT_DEFAULTS)
         for field, name in _ENVIRONMENT.items():

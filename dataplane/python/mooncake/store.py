@@ -44,8 +44,10 @@ from ._tensor import (
 )
 from .buffer_pool import (
     BufferLease,
+    BufferLeaseView,
     BufferPool,
     RegisteredBufferLease,
+    RegisteredBufferLeaseView,
     RegisteredBufferPool,
 )
 
@@ -70,6 +72,7 @@ __all__ = [
     "BufferDescriptor",
     "BufferHandle",
     "BufferLease",
+    "BufferLeaseView",
     "BufferPool",
     "Descriptor",
     "DiskDescriptor",
@@ -84,6 +87,7 @@ __all__ = [
     "QueryTaskResponse",
     "ReadTarget",
     "RegisteredBufferLease",
+    "RegisteredBufferLeaseView",
     "RegisteredBufferPool",
     "ReplicaDescriptor",
     "ReplicaStatus",

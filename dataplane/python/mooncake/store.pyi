@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias, final, overload
 
 from .buffer_pool import BufferLease as BufferLease
+from .buffer_pool import BufferLeaseView as BufferLeaseView
 from .buffer_pool import BufferPool as BufferPool
 from .buffer_pool import RegisteredBufferLease as RegisteredBufferLease
+from .buffer_pool import RegisteredBufferLeaseView as RegisteredBufferLeaseView
 from .buffer_pool import RegisteredBufferPool as RegisteredBufferPool
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | Any

@@ -122,10 +122,10 @@ CONFIG_DEFAULTS = {
 }
 
 MODULE_NAMES = """
-BufferDescriptor BufferHandle BufferLease BufferPool Descriptor DiskDescriptor MemoryDescriptor
-MooncakeDistributedStore MooncakeHostMemAllocator ObjectDataType RegisteredBufferLease
-RegisteredBufferPool ReplicaDescriptor ReplicaStatus ReplicateConfig SoftPinAction TaskStatus
-TaskType bind_to_numa_node get_alloc_func_addr get_free_func_addr _serialize_tensor
+BufferDescriptor BufferHandle BufferLease BufferLeaseView BufferPool Descriptor DiskDescriptor
+MemoryDescriptor MooncakeDistributedStore MooncakeHostMemAllocator ObjectDataType
+RegisteredBufferLease RegisteredBufferLeaseView RegisteredBufferPool ReplicaDescriptor
+ReplicaStatus ReplicateConfig SoftPinAction TaskStatus TaskType bind_to_numa_node get_alloc_func_addr get_free_func_addr _serialize_tensor
 _deserialize_tensor _tensor_metadata_size
 """.split()
 

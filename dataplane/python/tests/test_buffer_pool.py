@@ -6,7 +6,7 @@ import threading
 import pytest
 from fake_store import FakeStore
 
-from mooncake.buffer_pool import BufferPool, RegisteredBufferPool
+from mooncake.buffer_pool import BufferLeaseView, BufferPool, RegisteredBufferPool
 from mooncake.store import BufferPool as StoreBufferPool
 
 MIB = 1 << 20
@@ -50,24 +50,30 @@ def test_released_lease_cannot_be_used():
             getattr(lease, name)
 
 
-def test_memory_somebody_still_sees_is_not_reused():
-    store = FakeStore()
-    pool = BufferPool(store)
+def test_release_refuses_while_a_view_shows_the_memory():
+    pool = BufferPool(FakeStore())
     lease = pool.acquire(1000)
-    address, part = lease.ptr, lease.buffer[:10]
+    part = lease.buffer[:10]
+    with pytest.raises(RuntimeError, match="exported views"):
+        lease.release()
+    part[:3] = b"abc"
+    assert ctypes.string_at(lease.ptr, 3) == b"abc"
+    del part
     lease.release()
-    assert address not in store.registered
-    other = pool.acquire(1000)
-    other.buffer[:10] = b"9876543210"
-    assert bytes(part) == bytes(10)
+
+
+def test_a_view_says_whose_bytes_it_shows():
+    lease = BufferPool(FakeStore()).acquire(10)
+    assert isinstance(lease.buffer.obj, BufferLeaseView)
+    assert len(lease.buffer.obj.buffer) == 10
 
 
 def test_exhausted_pool_raises_without_block_and_times_out_with_it():
     pool = BufferPool(FakeStore(), max_bytes=2 * MIB, max_size_class=MIB)
     leases = [pool.acquire(MIB), pool.acquire(MIB)]
-    with pytest.raises(MemoryError):
+    with pytest.raises(RuntimeError, match="exhausted"):
         pool.acquire(1, block=False)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(RuntimeError, match="[Tt]imed out"):
         pool.acquire(1, timeout=0)
     leases[0].release()
     assert pool.acquire(1, block=False).size == 1
@@ -76,7 +82,7 @@ def test_exhausted_pool_raises_without_block_and_times_out_with_it():
 def test_number_of_regions_is_bounded():
     pool = BufferPool(FakeStore(), max_regions=1, block_on_exhaustion=False)
     with pool.acquire(10):
-        with pytest.raises(MemoryError):
+        with pytest.raises(RuntimeError, match="exhausted"):
             pool.acquire(10)
 
 
@@ -96,10 +102,30 @@ def test_prewarm_makes_buffers_ahead():
         assert len(store.registered) == 3
 
 
-@pytest.mark.parametrize("size", [-1, 2 * MIB])
+@pytest.mark.parametrize("size", [-1, 2 * MIB, (1 << 64) - 1])
 def test_impossible_sizes_are_refused(size):
-    with pytest.raises(ValueError):
-        BufferPool(FakeStore(), max_size_class=MIB).acquire(size)
+    with pytest.raises(RuntimeError, match="size"):
+        BufferPool(FakeStore(), max_bytes=MIB).acquire(size)
+
+
+def test_a_buffer_above_the_largest_class_is_made_for_its_lease():
+    store = FakeStore()
+    pool = BufferPool(store, max_size_class=MIB)
+    lease = pool.acquire(MIB + 1)
+    assert lease.size == len(lease.buffer) == MIB + 1
+    lease.release()
+    assert store.registered == {}
+
+
+def test_close_refuses_while_leases_are_active():
+    store = FakeStore()
+    pool = BufferPool(store)
+    lease = pool.acquire(10)
+    with pytest.raises(RuntimeError, match="active leases"):
+        pool.close()
+    lease.release()
+    pool.close()
+    assert store.registered == {}
 
 
 def test_leases_that_are_dropped_give_their_buffers_back():
@@ -156,7 +182,7 @@ def test_a_pool_needs_a_store():
 
 @pytest.mark.parametrize("arguments", [{"alignment": 3}, {"max_bytes": -1}, {"min_size_class": 0}])
 def test_impossible_pools_are_refused(arguments):
-    with pytest.raises(ValueError):
+    with pytest.raises(RuntimeError, match=next(iter(arguments))):
         BufferPool(FakeStore(), **arguments)
 
 
@@ -169,9 +195,8 @@ def test_failed_registration_is_an_error_and_frees_the_memory():
 
 def test_closed_pool_refuses_and_late_releases_unregister():
     store = FakeStore()
-    pool = BufferPool(store)
-    lease = pool.acquire(10)
-    pool.close()
+    with BufferPool(store) as pool:
+        lease = pool.acquire(10)
     assert len(store.registered) == 1
     lease.release()
     assert store.registered == {}

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mooncake import mooncake_config
 from mooncake.mooncake_config import MooncakeConfig, parse_bool, parse_size
 
 REQUIRED = {
@@ -42,16 +43,23 @@ def write(tmp_path, values):
         ("1.5g", 3 << 29),
         ("1T", 1 << 40),
         ("9007199254740993", 9007199254740993),
+        (1.5, 1),
+        ("1.5", 1),
+        ("1e9", 1_000_000_000),
     ],
 )
 def test_size_is_understood(text, expected):
     assert parse_size(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "gb", "-1", "50%", "1x", "1 gbb", None, True, -1, 0.5, "1e3"])
+@pytest.mark.parametrize("text", ["", "gb", "-1", "50%", "1x", "1 gbb", "1e999", None, True, -1, float("inf"), float("nan")])
 def test_size_is_refused_with_its_name(text):
     with pytest.raises(ValueError, match="field"):
         parse_size(text, "field")
+
+
+def test_other_projects_find_the_parser_under_mooncakes_name():
+    assert mooncake_config._parse_segment_size("  3 gb  ") == 3 << 30
 
 
 @pytest.mark.parametrize("text", ["true", "1", "YES", "on", "Enable", True])
