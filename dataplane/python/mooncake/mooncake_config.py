@@ -163,9 +163,7 @@ class MooncakeConfig:
         if not self.protocol:
             raise ValueError("Invalid protocol: it is empty; tcp is the default")
         if self.protocol not in KNOWN_PROTOCOLS:
-            logger.warning(
-                "Unrecognised protocol %r; the client decides at setup", self.protocol
-            )
+            logger.warning("Unrecognised protocol %r; the client decides at setup", self.protocol)
         self.device_name = self.device_name or ""
         self.ssd_offload_path = self.ssd_offload_path or ""
         self.tenant_id = self.tenant_id or _DEFAULTS["tenant_id"]

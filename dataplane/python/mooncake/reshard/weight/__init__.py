@@ -1,0 +1,61 @@
+"""Placements of model weights, and plans that move them from one placement to another."""
+
+from .manifest import (
+    OwnershipAxis,
+    ParallelRank,
+    ParallelTopology,
+    PlacementFragment,
+    ReplicatedAxis,
+    RuntimeBindingFragment,
+    SplitAxis,
+    TensorDescriptor,
+    TopologyParticipant,
+    WeightPlacementManifest,
+    WeightPlacementPart,
+    WeightRuntimeBindingManifest,
+    validate_runtime_binding,
+    validate_runtime_bindings,
+)
+from .planner import (
+    LogicalTransferOperation,
+    LogicalTransferPlan,
+    PipelineRouteGroup,
+    PlacementExecutorPlan,
+    PlanningLimits,
+    TransferRegion,
+    plan_placement_transfer,
+    plan_placement_transfer_to_local_target,
+    plan_stored_transfer_to_target_placement,
+)
+from .serde import weight_placement_from_json, weight_placement_to_json
+from .storage_manifest import StoredFragment, WeightManifest
+
+__all__ = [
+    "LogicalTransferOperation",
+    "LogicalTransferPlan",
+    "OwnershipAxis",
+    "ParallelRank",
+    "ParallelTopology",
+    "PipelineRouteGroup",
+    "PlacementExecutorPlan",
+    "PlacementFragment",
+    "PlanningLimits",
+    "ReplicatedAxis",
+    "RuntimeBindingFragment",
+    "SplitAxis",
+    "StoredFragment",
+    "TensorDescriptor",
+    "TopologyParticipant",
+    "TransferRegion",
+    "WeightManifest",
+    "WeightPlacementManifest",
+    "WeightPlacementPart",
+    "WeightRuntimeBindingManifest",
+    "plan_placement_transfer",
+    "plan_placement_transfer_to_local_target",
+    "plan_stored_transfer_to_target_placement",
+    "validate_runtime_binding",
+    "validate_runtime_bindings",
+    "weight_placement_from_json",
+    "weight_placement_to_json",
+]
