@@ -1,29 +1,28 @@
-"""Tensors that writers and readers split differently, on top of the plain tensor calls.
+"""How a model is split, and which object holds which part of a tensor.
 
-A tensor put with a tensor-parallel axis is one object per shard (`<key>_tp_<rank>`) and a small
-manifest (`<key>__parallelism_manifest`) that says how it was split, so that a reader may ask for
-other shards, or for the whole. Axes of the other kinds do not split tensors; they are refused with
--1012, as are writer partitions.
+A tensor-parallel rank's part is the object `<base>_tp_<rank>`; `<base>__parallelism_manifest` says
+how many parts there are and along which dimension. The base is the key, with the expert or the
+pipeline stage if the tensor belongs to one. Data-parallel ranks hold the same, so they share it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import json
-import logging
-from typing import Any, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ._tensor import HEADER_BYTES, INVALID_PARAMS, TensorCalls, _pack, _torch, shard_key
+from ._tensor import shard_key
 
-logger = logging.getLogger("mooncake.store")
-
-NOT_SUPPORTED = -1012
 MAX_SHARDS = 4096
+KINDS = ("dp", "tp", "ep", "pp")
 READ_MODES = ("as_stored", "shard", "full")
 
 
 class ParallelAxis:
-    """One way in which a model is split: `kind` is "dp", "tp", "ep" or "pp"."""
+    """One way in which a model is split: `kind` is "dp", "tp", "ep" or "pp".
+
+    A tp axis has `split_dim`, an ep axis `expert_id`, a pp axis may have `stage_id`.
+    """
 
     def __init__(
         self,
@@ -41,12 +40,31 @@ class ParallelAxis:
         self.expert_id = expert_id
         self.stage_id = stage_id
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        wanted = str if name == "kind" else int
+        missing = value is None and name in ("split_dim", "expert_id", "stage_id")
+        if not missing and (not isinstance(value, wanted) or isinstance(value, bool)):
+            raise TypeError(f"{name} must be {wanted.__name__}, not {type(value).__name__}")
+        super().__setattr__(name, value)
+
 
 class TensorParallelism:
-    """The axes along which a tensor is split."""
+    """The axes along which a tensor is split; their order does not matter."""
 
     def __init__(self, axes: Sequence[ParallelAxis] = ()) -> None:
-        self.axes = list(axes)
+        self.axes = axes
+
+    @property
+    def axes(self) -> list[ParallelAxis]:
+        """The axes; what is assigned is copied, and must be ParallelAxis."""
+        return self._axes
+
+    @axes.setter
+    def axes(self, axes: Sequence[ParallelAxis]) -> None:
+        axes = list(axes)
+        if not all(isinstance(axis, ParallelAxis) for axis in axes):
+            raise TypeError("axes must be a list of ParallelAxis")
+        self._axes = axes
 
 
 class ReadTarget:
@@ -58,256 +76,86 @@ class ReadTarget:
         self.mode = mode
         self.parallelism = parallelism
 
+    @property
+    def mode(self) -> str:
+        """One of the three; another raises RuntimeError."""
+        return self._mode
 
-class _Unsupported(ValueError):
-    """A form that is well written and not built."""
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        if not isinstance(mode, str):
+            raise TypeError(f"mode must be str, not {type(mode).__name__}")
+        if mode.lower() not in READ_MODES:
+            raise RuntimeError(f"Unsupported ReadTarget mode {mode!r}; use {', '.join(READ_MODES)}")
+        self._mode = mode.lower()
 
 
-def manifest_key(key: str) -> str:
+@dataclass(frozen=True)
+class Split:
+    """Part `rank` of `size` parts along dimension `dim`."""
+
+    rank: int
+    size: int
+    dim: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.size <= MAX_SHARDS:
+            raise ValueError(f"rank {self.rank} of {self.size} parts does not exist")
+
+    def part_of(self, tensor: Any) -> Any:
+        """Return the part of a whole tensor; raises ValueError if it cannot be split."""
+        if not -tensor.dim() <= self.dim < tensor.dim():
+            raise ValueError(f"a tensor of {tensor.dim()} dimensions has no dimension {self.dim}")
+        return tensor.tensor_split(self.size, self.dim)[self.rank].contiguous()
+
+    def even_part_of(self, tensor: Any) -> Any:
+        """Return the part of a whole tensor whose parts must all be of one size."""
+        part = self.part_of(tensor)
+        if tensor.shape[self.dim] % self.size:
+            raise ValueError(f"{tensor.shape[self.dim]} rows cannot be split into {self.size}")
+        return part
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part of a tensor lies: `base` of its objects, and its split if it has one."""
+
+    base: str
+    split: Split | None
+    #: A rank of several axes gives the whole tensor, one of a tp axis alone its part.
+    takes_whole: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of the object."""
+        return self.base if self.split is None else shard_key(self.base, self.split.rank)
+
+
+def manifest_key(base: str) -> str:
     """Return the key of the object that says how a tensor was split."""
-    return f"{key}__parallelism_manifest"
+    return f"{base}__parallelism_manifest"
 
 
-def _split(parallelism: Any) -> tuple[int, int, int] | None:
-    """Return rank, size and dimension of the split; None for a tensor that stays whole."""
-    axes = [axis for axis in getattr(parallelism, "axes", None) or [] if axis.size > 1]
-    if not axes:
-        return None
-    kinds = [str(axis.kind).lower() for axis in axes]
-    if len(axes) > 1 or kinds[0] not in ("tp", "1", "parallelaxiskind.tp"):
-        raise _Unsupported(f"tensors split along {', '.join(kinds)} are not built; use one tp axis")
-    axis = axes[0]
-    if not 0 <= axis.rank < axis.size <= MAX_SHARDS:
-        raise ValueError(f"rank {axis.rank} of {axis.size} shards does not exist")
-    return axis.rank, axis.size, axis.split_dim or 0
-
-
-def _refused(key: str, error: ValueError) -> int:
-    logger.error("Tensor of key %r: %s", key, error)
-    return NOT_SUPPORTED if isinstance(error, _Unsupported) else INVALID_PARAMS
-
-
-class ParallelTensorCalls(TensorCalls):
-    """The `_with_parallelism` methods of `MooncakeDistributedStore`.
-
-    put-like calls take the whole tensor and store all its shards; they return 0 or a negative code.
-    get-like calls return the tensor a `ReadTarget` asks for, or None.
-    """
-
-    def _put_parallel(
-        self,
-        key: str,
-        tensor: Any,
-        parallelism: Any,
-        config: Any,
-        writer_partition: Any,
-        replace: bool,
-    ) -> int:
-        try:
-            if writer_partition is not None:
-                raise _Unsupported("writer partitions are not built")
-            split = _split(parallelism)
-            if split is None:
-                return self._put_tensors([key], [tensor], config, replace)[0]
-            _, size, split_dim = split
-            shards = tensor.tensor_split(size, split_dim)
-        except ValueError as error:
-            return _refused(key, error)
-        except (AttributeError, IndexError, RuntimeError) as error:
-            return _refused(key, ValueError(f"it cannot be split: {error}"))
-        keys = [shard_key(key, rank) for rank in range(size)]
-        failed = [code for code in self._put_tensors(keys, shards, config, replace) if code]
-        if failed:
-            return failed[0]
-        # The manifest comes last: a reader that finds it finds all shards.
-        manifest = json.dumps({"version": 1, "size": size, "split_dim": split_dim}).encode()
-        put = self.upsert if replace else self.put
-        return put(manifest_key(key), manifest) if config is None else put(
-            manifest_key(key), manifest, config
-        )
-
-    def _stored_split(self, key: str) -> tuple[int, int] | None:
-        """Return size and dimension of the split under which the tensor was stored."""
-        try:
-            manifest = json.loads(self.get(manifest_key(key)) or b"null")
-            size, split_dim = int(manifest["size"]), int(manifest["split_dim"])
-        except (KeyError, TypeError, ValueError):
-            return None
-        return (size, split_dim) if 0 < size <= MAX_SHARDS else None
-
-    def _whole(self, key: str, stored: tuple[int, int] | None) -> Any:
-        if stored is None:
-            return self.get_tensor(key)
-        size, split_dim = stored
-        shards = self.batch_get_tensor([shard_key(key, rank) for rank in range(size)])
-        if any(shard is None for shard in shards):
-            return None
-        return _torch().cat(shards, split_dim)
-
-    def get_tensor_with_parallelism(self, key: str, target: Any = None) -> Any:
-        """Return the whole tensor, or the shard that `target` asks for, however it was stored."""
-        try:
-            mode = str(getattr(target, "mode", "as_stored")).lower()
-            if mode not in READ_MODES:
-                raise ValueError(f"read mode {mode!r} is none of {', '.join(READ_MODES)}")
-            split = None if mode == "full" else _split(getattr(target, "parallelism", None))
-        except ValueError as error:
-            _refused(key, error)
-            return None
-        stored = self._stored_split(key)
-        if split is None:
-            return self._whole(key, stored)
-        rank, size, split_dim = split
-        if stored == (size, split_dim):
-            return self.get_tensor(shard_key(key, rank))
-        whole = self._whole(key, stored)
-        if whole is None or not -whole.dim() <= split_dim < whole.dim():
-            return None
-        return whole.tensor_split(size, split_dim)[rank].contiguous()
-
-    def batch_get_tensor_with_parallelism(self, keys: list[str], targets: Any = None) -> list:
-        """Return a tensor or None per key; one target per key, or none."""
-        targets = [None] * len(keys) if targets is None else targets
-        if len(targets) != len(keys):
-            return [None] * len(keys)
-        pairs = zip(keys, targets)
-        return [self.get_tensor_with_parallelism(key, target) for key, target in pairs]
-
-    def get_tensor_with_parallelism_into(
-        self, key: str, buffer_ptr: int, size: int, target: Any = None
-    ) -> Any:
-        """Read header and data of what `target` asks for into memory; a tensor over it, or None."""
-        tensor = self.get_tensor_with_parallelism(key, target)
-        if tensor is None or buffer_ptr <= 0:
-            return None
-        host, header = _pack(tensor)
-        data_bytes = host.numel() * host.element_size()
-        if HEADER_BYTES + data_bytes > size:
-            return None
-        data = ctypes.string_at(host.data_ptr(), data_bytes) if data_bytes else b""
-        if self._save(buffer_ptr, header) or (data and self._save(buffer_ptr + HEADER_BYTES, data)):
-            return None
-        return self._view_of(buffer_ptr, size)
-
-    def batch_get_tensor_with_parallelism_into(
-        self, keys: list[str], buffer_ptrs: list[int], sizes: list[int], targets: Any = None
-    ) -> list:
-        """Read several tensors into memory; a tensor over it or None per key."""
-        targets = [None] * len(keys) if targets is None else targets
-        if not len(keys) == len(buffer_ptrs) == len(sizes) == len(targets):
-            return [None] * len(keys)
-        rows = zip(keys, buffer_ptrs, sizes, targets)
-        return [self.get_tensor_with_parallelism_into(*row) for row in rows]
-
-    def put_tensor_with_parallelism(
-        self,
-        key: str,
-        tensor: Any,
-        parallelism: Any = None,
-        config: Any = None,
-        writer_partition: Any = None,
-    ) -> int:
-        """Store a whole tensor, split as `parallelism` says."""
-        return self._put_parallel(key, tensor, parallelism, config, writer_partition, False)
-
-    def upsert_tensor_with_parallelism(
-        self,
-        key: str,
-        tensor: Any,
-        parallelism: Any = None,
-        config: Any = None,
-        writer_partition: Any = None,
-    ) -> int:
-        """Store a whole tensor, split as `parallelism` says, replacing an older one."""
-        return self._put_parallel(key, tensor, parallelism, config, writer_partition, True)
-
-    def put_tensor_with_parallelism_from(
-        self,
-        key: str,
-        buffer_ptr: int,
-        size: int,
-        parallelism: Any = None,
-        config: Any = None,
-        writer_partition: Any = None,
-    ) -> int:
-        """Store the whole tensor whose header and data lie in memory."""
-        tensor = self._host_view_of(buffer_ptr, size)
-        if tensor is None:
-            return INVALID_PARAMS
-        return self._put_parallel(key, tensor, parallelism, config, writer_partition, False)
-
-    def upsert_tensor_with_parallelism_from(
-        self,
-        key: str,
-        buffer_ptr: int,
-        size: int,
-        parallelism: Any = None,
-        config: Any = None,
-        writer_partition: Any = None,
-    ) -> int:
-        """Store the whole tensor whose header and data lie in memory, replacing an older one."""
-        tensor = self._host_view_of(buffer_ptr, size)
-        if tensor is None:
-            return INVALID_PARAMS
-        return self._put_parallel(key, tensor, parallelism, config, writer_partition, True)
-
-    def batch_put_tensor_with_parallelism(
-        self,
-        keys: list[str],
-        tensors_list: list,
-        parallelisms: Any = None,
-        config: Any = None,
-        writer_partitions: Any = None,
-    ) -> list[int]:
-        """Store several whole tensors; a code per key."""
-        put = self.put_tensor_with_parallelism
-        return _each(put, keys, [tensors_list], parallelisms, config, writer_partitions)
-
-    def batch_upsert_tensor_with_parallelism(
-        self,
-        keys: list[str],
-        tensors_list: list,
-        parallelisms: Any = None,
-        config: Any = None,
-        writer_partitions: Any = None,
-    ) -> list[int]:
-        """Store several whole tensors, replacing older ones; a code per key."""
-        put = self.upsert_tensor_with_parallelism
-        return _each(put, keys, [tensors_list], parallelisms, config, writer_partitions)
-
-    def batch_put_tensor_with_parallelism_from(
-        self,
-        keys: list[str],
-        buffer_ptrs: list[int],
-        sizes: list[int],
-        parallelisms: Any = None,
-        config: Any = None,
-        writer_partitions: Any = None,
-    ) -> list[int]:
-        """Store several whole tensors that lie in memory; a code per key."""
-        put = self.put_tensor_with_parallelism_from
-        return _each(put, keys, [buffer_ptrs, sizes], parallelisms, config, writer_partitions)
-
-    def batch_upsert_tensor_with_parallelism_from(
-        self,
-        keys: list[str],
-        buffer_ptrs: list[int],
-        sizes: list[int],
-        parallelisms: Any = None,
-        config: Any = None,
-        writer_partitions: Any = None,
-    ) -> list[int]:
-        """Store several whole tensors that lie in memory, replacing older ones; a code per key."""
-        put = self.upsert_tensor_with_parallelism_from
-        return _each(put, keys, [buffer_ptrs, sizes], parallelisms, config, writer_partitions)
-
-
-def _each(
-    put: Any, keys: list, values: list[list], parallelisms: Any, config: Any, partitions: Any
-) -> list[int]:
-    parallelisms = [None] * len(keys) if parallelisms is None else parallelisms
-    partitions = [None] * len(keys) if partitions is None else partitions
-    if any(len(column) != len(keys) for column in [*values, parallelisms, partitions]):
-        return [INVALID_PARAMS] * len(keys)
-    rows = zip(keys, zip(*values), parallelisms, partitions)
-    return [put(key, *value, split, config, part) for key, value, split, part in rows]
+def place_of(key: str, parallelism: Any) -> Place:
+    """Return where the part that `parallelism` describes lies; raises ValueError if it is wrong."""
+    axes = {}
+    for axis in getattr(parallelism, "axes", None) or []:
+        kind = str(axis.kind).lower()
+        if kind not in KINDS or kind in axes:
+            raise ValueError(f"axis {kind!r} is repeated, or none of {', '.join(KINDS)}")
+        if not 0 <= axis.rank < axis.size:
+            raise ValueError(f"rank {axis.rank} of a {kind} axis of {axis.size} does not exist")
+        if kind != "tp" and axis.split_dim is not None:
+            raise ValueError(f"a {kind} axis splits no dimension; leave split_dim out")
+        axes[kind] = axis
+    base = key
+    if "ep" in axes:
+        if axes["ep"].expert_id is None:
+            raise ValueError("an ep axis needs expert_id")
+        base += f"_ep_{axes['ep'].expert_id}"
+    if "pp" in axes:
+        stage = axes["pp"].stage_id
+        base += f"_pp_{axes['pp'].rank if stage is None else stage}"
+    tp = axes.get("tp")
+    split = Split(tp.rank, tp.size, tp.split_dim or 0) if tp and tp.size > 1 else None
+    return Place(base, split, takes_whole=len(axes) > 1)

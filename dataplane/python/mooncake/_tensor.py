@@ -293,10 +293,13 @@ class TensorCalls:
     def batch_get_tensor_into(
         self, keys: list[str], buffer_ptrs: list[int], sizes: list[int]
     ) -> list:
-        """Read several tensors into memory; a tensor over it or None per key."""
-        read = self.batch_get_into(keys, buffer_ptrs, sizes)
+        """Read several tensors into memory; a tensor over it or None per key.
+
+        Lists of different lengths answer -600 per key, as with Mooncake.
+        """
         if not len(keys) == len(buffer_ptrs) == len(sizes):
-            return [None] * len(keys)
+            return [INVALID_PARAMS] * len(keys)
+        read = self.batch_get_into(keys, buffer_ptrs, sizes)
         return [self._view_of(address, size) for address, size in zip(buffer_ptrs, read)]
 
     def get_tensor_into_cuda(self, key: str, tensor: Any) -> int:
@@ -434,23 +437,31 @@ class TensorCalls:
         ]
 
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
-        """Write a stored tensor to a safetensors file, `<key>.safetensors` by default."""
+        """Write a stored tensor to a safetensors file, named as the key by default."""
         from safetensors.torch import save_file
 
         tensor = self.get_tensor(key)
         if tensor is None:
             return min(self.get_size(key), 0) or INVALID_PARAMS
-        save_file({key: tensor}, file_name or f"{key}.safetensors")
+        save_file({key: tensor}, file_name or key)
         return 0
 
     def load_tensor_from_safetensor(self, key: str | None = None, file_name: str = "") -> Any:
-        """Return a tensor of a safetensors file, its only one without `key`, and store it."""
+        """Return a tensor of a safetensors file, the only one if `key` is none of its, and store it.
+
+        It is stored as `key`, or under its name in the file without one. None if the file cannot be
+        read, has no such tensor, or the tensor could not be stored.
+        """
         from safetensors.torch import load_file
 
-        tensors = load_file(file_name)
-        if key is None and len(tensors) == 1:
-            key = next(iter(tensors))
-        if key not in tensors:
+        try:
+            tensors = load_file(file_name)
+        except Exception as error:  # a missing or broken file has several types
+            logger.error("Tensors of %r cannot be read: %s", file_name, error)
             return None
-        self.put_tensor(key, tensors[key])
-        return tensors[key]
+        only = next(iter(tensors)) if len(tensors) == 1 else None
+        name = key if key in tensors else only
+        if name is None:
+            return None
+        code = self.put_tensor(name if key is None else key, tensors[name])
+        return tensors[name] if code == 0 else None

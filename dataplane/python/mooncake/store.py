@@ -31,12 +31,8 @@ from ._not_built import (
     EngramStoreConfig,
     MooncakeDistributedNoFRegister,
 )
-from ._parallelism import (
-    ParallelAxis,
-    ParallelTensorCalls,
-    ReadTarget,
-    TensorParallelism,
-)
+from ._parallel_calls import ParallelTensorCalls
+from ._parallelism import ParallelAxis, ReadTarget, TensorParallelism
 from ._tensor import (
     deserialize_tensor as _deserialize_tensor,
     serialize_tensor as _serialize_tensor,

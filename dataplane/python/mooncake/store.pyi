@@ -551,7 +551,7 @@ class MooncakeDistributedStore:
     def is_exist(self, key: str) -> int:
         """Returns 1 the object exists, 0 it does not, or a negative code."""
     def load_tensor_from_safetensor(self, key: str | None = None, file_name: str = "") -> Any:
-        """Return a tensor of a safetensors file, its only one without `key`, and store it."""
+        """Return a tensor of a safetensors file, the only one if `key` is none of its; store it."""
     def mount_segment(
         self,
         path: str,
@@ -661,7 +661,7 @@ class MooncakeDistributedStore:
         A match takes time linear in the key, so patterns have no backreferences and no look-around.
         """
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
-        """Write a stored tensor to a safetensors file, `<key>.safetensors` by default."""
+        """Write a stored tensor to a safetensors file, named as the key by default."""
     def setup_dummy(self, mem_pool_size: int, local_buffer_size: int, server_address: str) -> int:
         """Join as a client that lends nothing, with memory from `alloc_from_mem_pool`.
 
@@ -740,7 +740,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partitions: Any = None,
     ) -> list[int]:
-        """Store several whole tensors; a code per key."""
+        """Store what one rank writes of several tensors; a code per key."""
     def batch_put_tensor_with_parallelism_from(
         self,
         keys: list[str],
@@ -750,7 +750,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partitions: Any = None,
     ) -> list[int]:
-        """Store several whole tensors that lie in memory; a code per key."""
+        """Store what one rank writes of several tensors in memory; a code per key."""
     def batch_upsert_tensor_with_parallelism(
         self,
         keys: list[str],
@@ -759,7 +759,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partitions: Any = None,
     ) -> list[int]:
-        """Store several whole tensors, replacing older ones; a code per key."""
+        """Store what one rank writes of several tensors, replacing older ones; a code per key."""
     def batch_upsert_tensor_with_parallelism_from(
         self,
         keys: list[str],
@@ -769,9 +769,9 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partitions: Any = None,
     ) -> list[int]:
-        """Store several whole tensors that lie in memory, replacing older ones; a code per key."""
+        """Store what one rank writes of several tensors in memory, replacing older ones; codes."""
     def get_tensor_with_parallelism(self, key: str, target: Any=None) -> Any:
-        """Return the whole tensor, or the shard that `target` asks for, however it was stored."""
+        """Return what `target` asks for; without one the object as it was stored."""
     def get_tensor_with_parallelism_into(
         self,
         key: str,
@@ -788,7 +788,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partition: Any = None,
     ) -> int:
-        """Store a whole tensor, split as `parallelism` says."""
+        """Store what one rank writes: its part with a tp axis alone, else the whole tensor."""
     def put_tensor_with_parallelism_from(
         self,
         key: str,
@@ -798,7 +798,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partition: Any = None,
     ) -> int:
-        """Store the whole tensor whose header and data lie in memory."""
+        """Store what one rank writes of a tensor whose header and data lie in memory."""
     def upsert_tensor_with_parallelism(
         self,
         key: str,
@@ -807,7 +807,7 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partition: Any = None,
     ) -> int:
-        """Store a whole tensor, split as `parallelism` says, replacing an older one."""
+        """Store what one rank writes of a tensor, replacing an older one."""
     def upsert_tensor_with_parallelism_from(
         self,
         key: str,
@@ -817,10 +817,13 @@ class MooncakeDistributedStore:
         config: Any = None,
         writer_partition: Any = None,
     ) -> int:
-        """Store the whole tensor whose header and data lie in memory, replacing an older one."""
+        """Store what one rank writes of a tensor in memory, replacing an older one."""
 
 class ParallelAxis:
-    """One way in which a model is split: `kind` is "dp", "tp", "ep" or "pp"."""
+    """One way in which a model is split: `kind` is "dp", "tp", "ep" or "pp".
+
+    A tp axis has `split_dim`, an ep axis `expert_id`, a pp axis may have `stage_id`.
+    """
 
     kind: str
     rank: int
@@ -839,7 +842,7 @@ class ParallelAxis:
     ) -> None: ...
 
 class TensorParallelism:
-    """The axes along which a tensor is split."""
+    """The axes along which a tensor is split; their order does not matter."""
 
     axes: list[ParallelAxis]
     def __init__(self, axes: Sequence[ParallelAxis] = ()) -> None: ...

@@ -7,13 +7,8 @@ import pytest
 from fake_store import FakeStore
 
 from mooncake._not_built import EngramStore, MooncakeDistributedNoFRegister
-from mooncake._parallelism import (
-    ParallelAxis,
-    ParallelTensorCalls,
-    ReadTarget,
-    TensorParallelism,
-    manifest_key,
-)
+from mooncake._parallel_calls import ParallelTensorCalls
+from mooncake._parallelism import ParallelAxis, ReadTarget, TensorParallelism, manifest_key
 from mooncake._tensor import HEADER_BYTES
 
 try:
@@ -41,39 +36,105 @@ def grid():
     return torch.arange(48, dtype=torch.float32).reshape((6, 8))
 
 
-def split(rank, size, dim=0, kind="tp"):
-    return TensorParallelism([ParallelAxis(kind, rank, size, dim)])
+def tp(rank, size, dim=0):
+    return ParallelAxis("tp", rank, size, dim)
+
+
+def split(rank, size, dim=0, *axes):
+    return TensorParallelism([tp(rank, size, dim), *axes])
 
 
 def shard(rank, size, dim=0):
     return grid().tensor_split(size, dim)[rank].contiguous()
 
 
+def put_parts(store, key="k", size=2, dim=0, put="put_tensor_with_parallelism"):
+    for rank in range(size):
+        assert getattr(store, put)(key, shard(rank, size, dim), split(rank, size, dim)) == 0
+
+
+DP = ParallelAxis("dp", 1, 2)
+EP = ParallelAxis("ep", 0, 2, expert_id=11)
+PP = ParallelAxis("pp", 1, 2, stage_id=7)
+
+
 def test_a_tensor_without_parallelism_is_a_plain_tensor(store):
     assert store.put_tensor_with_parallelism("k", grid()) == 0
+    for target in (None, ReadTarget(), ReadTarget("full")):
+        assert torch.equal(store.get_tensor_with_parallelism("k", target), grid())
     assert torch.equal(store.get_tensor("k"), grid())
-    assert torch.equal(store.get_tensor_with_parallelism("k"), grid())
 
 
-@pytest.mark.parametrize(("size", "dim"), [(2, 0), (3, 0), (4, 1), (5, 1)])
-def test_every_reader_gets_the_split_it_asks_for(store, size, dim):
-    assert store.put_tensor_with_parallelism("k", grid(), split(0, 2)) == 0
+@pytest.mark.parametrize(("size", "dim"), [(2, 0), (3, 0), (4, 1), (5, 1), (2, -1)])
+def test_parts_of_all_ranks_are_read_in_any_split(store, size, dim):
+    put_parts(store)
     assert torch.equal(store.get_tensor_with_parallelism("k", ReadTarget("full")), grid())
-    assert torch.equal(store.get_tensor_with_parallelism("k"), grid())
     for rank in range(size):
         target = ReadTarget("shard", split(rank, size, dim))
         got = store.get_tensor_with_parallelism("k", target)
         assert torch.equal(got, shard(rank, size, dim))
+        if (size, dim) == (2, 0):
+            assert torch.equal(store.get_tensor_with_tp("k", rank, size), got)
+
+
+def test_a_rank_of_a_tp_axis_alone_gives_its_part_and_no_other_is_there(store):
+    assert store.put_tensor_with_parallelism("k", shard(0, 3), split(0, 3)) == 0
+    read = store.get_tensor_with_parallelism
+    assert torch.equal(read("k", ReadTarget("shard", split(0, 3))), shard(0, 3))
+    assert torch.equal(read("k", ReadTarget("as_stored", split(0, 3))), shard(0, 3))
+    assert read("k", ReadTarget("shard", split(1, 3))) is None
+    assert read("k", ReadTarget("full")) is None
+    assert read("k") is None
+
+
+@pytest.mark.parametrize("axes", [[DP], [EP], [PP], [DP, PP], [EP, PP, DP]])
+def test_a_rank_of_several_axes_gives_the_whole_tensor_and_axes_have_no_order(store, axes):
+    for rank in range(2):
+        assert store.put_tensor_with_parallelism("k", grid(), split(rank, 2, 1, *axes)) == 0
+    wanted = TensorParallelism([*reversed(axes), tp(1, 2, 1)])
+    read = store.get_tensor_with_parallelism
+    assert torch.equal(read("k", ReadTarget("shard", wanted)), shard(1, 2, 1))
+    assert torch.equal(read("k", ReadTarget("full", wanted)), grid())
+    assert torch.equal(read("k", ReadTarget("shard", split(2, 4, 0, *axes))), shard(2, 4))
+
+
+def test_experts_and_stages_are_different_tensors_and_dp_ranks_are_not(store):
+    assert store.put_tensor_with_parallelism("k", grid(), TensorParallelism([EP])) == 0
+    assert store.put_tensor_with_parallelism("k", shard(0, 2), TensorParallelism([PP])) == 0
+    read = store.get_tensor_with_parallelism
+    assert torch.equal(read("k", ReadTarget("full", TensorParallelism([EP]))), grid())
+    assert torch.equal(read("k", ReadTarget("full", TensorParallelism([PP]))), shard(0, 2))
+    other = ParallelAxis("ep", 0, 2, expert_id=12)
+    assert read("k", ReadTarget("full", TensorParallelism([other]))) is None
+    either = ParallelAxis("dp", 0, 2)
+    assert torch.equal(read("k", ReadTarget("full", TensorParallelism([EP, either]))), grid())
+
+
+class Partition:
+    def __init__(self, rank, size, split_dim):
+        self.rank, self.size, self.split_dim = rank, size, split_dim
+
+
+def test_writer_partitions_cut_their_part_out_of_the_whole_tensor(store):
+    put = store.batch_put_tensor_with_parallelism
+    for rank in range(3):
+        parts = [Partition(rank, 3, 0), Partition(rank, 3, 1)]
+        assert put(["a", "b"], [grid(), grid()], writer_partitions=parts) == [0, 0]
+    targets = [ReadTarget("full"), ReadTarget("shard", split(2, 3, 1))]
+    whole, part = store.batch_get_tensor_with_parallelism(["a", "b"], targets)
+    assert torch.equal(whole, grid()) and torch.equal(part, shard(2, 3, 1))
+    assert put(["c"], [grid()], [split(0, 2)], None, [Partition(0, 2, 0)]) == [-600]
 
 
 def test_a_whole_tensor_can_be_read_in_shards(store):
     assert store.put_tensor("k", grid()) == 0
     got = store.get_tensor_with_parallelism("k", ReadTarget("shard", split(1, 2)))
     assert torch.equal(got, shard(1, 2))
+    assert store.get_tensor_with_parallelism("k", ReadTarget("shard", split(1, 2, 5))) is None
 
 
 def test_a_missing_shard_is_a_miss(store):
-    assert store.put_tensor_with_parallelism("k", grid(), split(0, 2)) == 0
+    put_parts(store)
     del store.values["k_tp_1"]
     assert store.get_tensor_with_parallelism("k", ReadTarget("full")) is None
 
@@ -81,23 +142,45 @@ def test_a_missing_shard_is_a_miss(store):
 def test_a_manifest_that_is_none_counts_as_no_manifest(store):
     assert store.put_tensor("k", grid()) == 0
     store.values[manifest_key("k")] = b'{"size": "many"}'
-    assert torch.equal(store.get_tensor_with_parallelism("k"), grid())
+    assert torch.equal(store.get_tensor_with_parallelism("k", ReadTarget("full")), grid())
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "partition", "code"),
+    ("parallelism", "partition"),
     [
-        (split(0, 2, kind="ep"), None, -1012),
-        (TensorParallelism([ParallelAxis("tp", 0, 2), ParallelAxis("tp", 0, 2)]), None, -1012),
-        (None, 1, -1012),
-        (split(2, 2), None, -600),
-        (split(0, 2, dim=2), None, -600),
+        (TensorParallelism([ParallelAxis("xp", 0, 2)]), None),
+        (TensorParallelism([tp(0, 2), tp(1, 2)]), None),
+        (TensorParallelism([ParallelAxis("dp", 0, 2, split_dim=0)]), None),
+        (TensorParallelism([ParallelAxis("ep", 0, 2)]), None),
+        (TensorParallelism([ParallelAxis("dp", 2, 2)]), None),
+        (split(2, 2), None),
+        (split(-1, 2), None),
+        (split(0, 2, 2), None),
+        (split(0, 5, 0, DP), None),
+        (None, Partition(3, 3, 0)),
+        (None, Partition(0, 3, 2)),
+        (None, 1),
     ],
 )
-def test_what_is_not_built_or_wrong_has_its_code(store, parallelism, partition, code):
+def test_wrong_axes_are_refused_and_nothing_is_stored(store, parallelism, partition):
     put = store.put_tensor_with_parallelism
-    assert put("k", grid(), parallelism, None, partition) == code
+    assert put("k", grid(), parallelism, None, partition) == -600
     assert store.values == {}
+
+
+def test_types_are_checked_when_they_are_assigned():
+    for name, value in (("kind", 1), ("rank", "0"), ("size", None), ("split_dim", 1.0)):
+        with pytest.raises(TypeError, match=name):
+            setattr(ParallelAxis(), name, value)
+    with pytest.raises(TypeError, match="ParallelAxis"):
+        TensorParallelism().axes = [1]
+    with pytest.raises(RuntimeError, match="Unsupported ReadTarget mode"):
+        ReadTarget("some")
+    assert store_miss(ReadTarget("shard"))
+
+
+def store_miss(target):
+    return ParallelStore().get_tensor_with_parallelism("k", target) is None
 
 
 def test_tensors_in_memory_go_and_come(store):
@@ -108,15 +191,25 @@ def test_tensors_in_memory_go_and_come(store):
     assert torch.equal(into("k", address, len(memory)), grid())
     assert into("k", address, len(memory) - 1) is None
     put = store.batch_put_tensor_with_parallelism_from
-    assert put(["m"], [address], [len(memory)], [split(0, 3)]) == [0]
-    assert torch.equal(store.get_tensor_with_parallelism("m"), grid())
+    for rank in range(3):
+        assert put(["m"], [address], [len(memory)], [split(rank, 3, 0, DP)]) == [0]
+    assert torch.equal(store.get_tensor_with_parallelism("m", ReadTarget("full")), grid())
     assert put(["m"], [], [], None) == [-600]
 
 
 def test_an_upsert_replaces_shards_and_split(store):
-    assert store.put_tensor_with_parallelism("k", grid(), split(0, 2)) == 0
-    assert store.upsert_tensor_with_parallelism("k", grid(), split(0, 3, 1)) == 0
-    assert torch.equal(store.get_tensor_with_parallelism("k"), grid())
+    put_parts(store)
+    put_parts(store, size=4, dim=1, put="upsert_tensor_with_parallelism")
+    assert torch.equal(store.get_tensor_with_parallelism("k", ReadTarget("full")), grid())
+
+
+def test_groups_of_several_split_tensors_are_refused(store):
+    class Config:
+        group_ids = ["a", "b"]
+
+    put = store.batch_put_tensor_with_parallelism
+    assert put(["k", "l"], [grid()] * 2, [split(0, 2)] * 2, Config()) == [-600, -600]
+    assert put(["k", "l"], [grid()] * 2, None, Config()) == [0, 0]
 
 
 def test_features_that_are_not_built_say_so():

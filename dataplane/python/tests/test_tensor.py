@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+import types
 
 import pytest
 from fake_store import FakeStore
@@ -79,7 +80,7 @@ def test_batch_keeps_what_can_be_stored(store):
 
 
 def test_unknown_kinds_are_refused(store):
-    assert store.put_tensor("k", grid(2, dtype=torch.complex64)) == -600
+    assert store.put_tensor("k", torch.empty((2,), dtype=torch.complex64)) == -600
     assert store.put_tensor("k", grid(*[1] * 9)) == -600
 
 
@@ -143,3 +144,35 @@ def test_shards_are_made_of_header_and_data_in_memory(store):
     assert store.put_tensor_with_tp_from("k", address, len(block), tp_size=2) == 0
     assert torch.equal(store.get_tensor_with_tp("k", 0, 2), grid(2))
     assert store.put_tensor_with_tp_from("k", address, 3, tp_size=2) == -600
+
+
+@pytest.fixture
+def safetensors(monkeypatch):
+    """Files of tensors, where the package is not installed: a dictionary by name."""
+    files, module = {}, types.ModuleType("safetensors.torch")
+    module.save_file = lambda tensors, name: files.update({name: tensors})
+    module.load_file = files.__getitem__
+    monkeypatch.setitem(sys.modules, "safetensors", types.ModuleType("safetensors"))
+    monkeypatch.setitem(sys.modules, "safetensors.torch", module)
+    return files
+
+
+def test_a_tensor_goes_to_a_file_named_as_its_key_and_comes_back_under_another(store, safetensors):
+    tensor = grid(2, 3)
+    assert store.put_tensor("k", tensor) == 0
+    assert store.save_tensor_to_safetensor("k") == 0 and list(safetensors) == ["k"]
+    assert torch.equal(store.load_tensor_from_safetensor("other", "k"), tensor)
+    assert torch.equal(store.get_tensor("other"), tensor)
+
+
+def test_files_without_the_tensor_are_none(store, safetensors):
+    assert store.save_tensor_to_safetensor("missing") < 0
+    assert store.load_tensor_from_safetensor("k", "missing") is None
+    safetensors["two"] = {"a": grid(2), "b": grid(3)}
+    assert store.load_tensor_from_safetensor("c", "two") is None
+    assert store.load_tensor_from_safetensor(None, "two") is None
+    assert torch.equal(store.load_tensor_from_safetensor("b", "two"), grid(3))
+
+
+def test_lists_of_different_lengths_have_a_code_per_key(store):
+    assert store.batch_get_tensor_into(["a", "b"], [1], [1]) == [-600, -600]
