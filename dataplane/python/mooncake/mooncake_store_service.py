@@ -43,16 +43,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class RequestError(Exception):
-    """A request that cannot be served: HTTP status and the text of the `error` field."""
+    """A request that cannot be served: HTTP status, the text of `error` and further fields."""
 
-    def __init__(self, message: str, status: int = 400) -> None:
+    def __init__(self, message: str, status: int = 400, **more: Any) -> None:
         super().__init__(message)
         self.status = status
+        self.more = more
 
 
-def error_response(message: str, status: int) -> web.Response:
+def error_response(message: str, status: int, **more: Any) -> web.Response:
     """Return the JSON error every route uses."""
-    return web.json_response({"error": message}, status=status)
+    return web.json_response({"error": message, **more}, status=status)
 
 
 def is_positive_int(value: Any) -> bool:
@@ -68,10 +69,11 @@ def require_size(body: dict[str, Any]) -> int:
 
 
 def require_segment_ids(body: dict[str, Any]) -> list[str]:
-    """Return the non-empty `segment_ids` of an unmount request."""
+    """Return the non-empty `segment_ids` of an unmount request; one id may stand alone."""
     ids = body.get("segment_ids")
     if not ids:
         raise RequestError("Missing segment_ids")
+    ids = [ids] if isinstance(ids, str) else ids
     if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
         raise RequestError("Invalid segment_ids, must be a list of strings")
     return ids
@@ -162,7 +164,7 @@ def guarded(name: str, handler: Handler, bodies: BodyBudget) -> Handler:
             with bodies.room_for(request):
                 return await handler(request)
         except RequestError as error:
-            return error_response(str(error), error.status)
+            return error_response(str(error), error.status, **error.more)
         except (web.HTTPException, asyncio.CancelledError):
             raise
         except Exception as error:  # a route must answer whatever happens inside
@@ -280,17 +282,23 @@ class MooncakeStoreService:
 
     async def handle_get(self, request: web.Request) -> web.Response:
         """GET /api/get/{key}: the bytes as they are; 404 when there is no such key."""
-        value = await asyncio.to_thread(self.store.get, request.match_info["key"])
-        if not value:
+        key = request.match_info["key"]
+        value = await asyncio.to_thread(self.store.get, key)
+        # No bytes are an empty object, a miss, or a read that failed.
+        if not value and not await self._exists(key):
             raise RequestError("Key not found", 404)
         return web.Response(body=value, content_type="application/octet-stream")
 
     async def handle_exist(self, request: web.Request) -> web.Response:
         """GET /api/exist/{key}: `{"exists": bool}`; 500 when the master cannot be asked."""
-        code = await asyncio.to_thread(self.store.is_exist, request.match_info["key"])
+        return web.json_response({"exists": await self._exists(request.match_info["key"])})
+
+    async def _exists(self, key: str) -> bool:
+        code = await asyncio.to_thread(self.store.is_exist, key)
         if code < 0:
-            raise RequestError(f"Exist operation failed, ret={code}", 500)
-        return web.json_response({"exists": code == 1})
+            logger.error("The master cannot be asked for a key, ret=%d", code)
+            raise RequestError("Exist check failed", 500)
+        return code == 1
 
     async def handle_remove(self, request: web.Request) -> web.Response:
         """DELETE /api/remove/{key}; 500 when it is unknown or leased."""
@@ -365,8 +373,8 @@ class MooncakeStoreService:
         body = await read_object(request)
         failed = await self._unmount_each(require_segment_ids(body), optional_grace(body))
         if failed:
-            answer = {"error": "Some segments were not unmounted", "failed": failed}
-            return web.json_response(answer, status=500)
+            why = "Some segments were not unmounted"
+            raise RequestError(why, 500, failed=failed, failed_segment_ids=list(failed))
         return web.json_response({"status": "success"})
 
     async def handle_unmount_disk(self, request: web.Request) -> web.Response:
@@ -392,14 +400,24 @@ class MooncakeStoreService:
             if mode == "decode":
                 path = optional_text(body, "path", "")
                 if not path or not is_positive_int(body.get("size")):
-                    raise RequestError("Missing or invalid path or size")
-                ids = await self._mount_shm(path, body)
+                    raise RequestError("Missing path or size for mode decode")
+                try:
+                    ids = await self._mount_shm(path, body)
+                except RequestError as error:
+                    now = "decode" if old else "prefill"
+                    kept = "keeping previous decode segments" if old else "rolled back to prefill"
+                    raise RequestError(f"{error}; {kept}", error.status, mode=now) from None
                 self.shm_segment_ids.extend(ids)
             failed = await self._unmount_each(old, 0)
+        if ids is None and failed:
+            raise RequestError(f"Unmount failed: {failed}", 500, mode="decode")
         if failed:
-            raise RequestError(f"Old segments were not unmounted: {failed}", 500)
+            # The new segment serves; the old ones are tried again with the next change.
+            logger.warning("Old segments were not unmounted: %s", failed)
         answer: dict[str, Any] = {"status": "success", "mode": mode}
-        return web.json_response(answer if ids is None else answer | {"segment_ids": ids})
+        if ids is not None:
+            answer["segment_ids"] = [*ids, *failed]
+        return web.json_response(answer)
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:

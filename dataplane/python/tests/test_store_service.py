@@ -174,7 +174,7 @@ def test_get_is_binary_safe_and_keys_may_have_slashes():
         ("PUT", "/api/put", "nope", 500, "Expecting value: line 1 column 1 (char 0)"),
         ("PUT", "/api/put", [1], 400, "The body must be a JSON object"),
         ("GET", "/api/get/none", None, 404, "Key not found"),
-        ("GET", "/api/exist/unreachable", None, 500, "Exist operation failed, ret=-900"),
+        ("GET", "/api/exist/unreachable", None, 500, "Exist check failed"),
         ("DELETE", "/api/remove/none", None, 500, "Remove operation failed"),
         ("POST", "/api/mount", {"size": "x"}, 400, "Invalid size, must be a positive integer"),
         ("POST", "/api/mount", {"size": True}, 400, "Invalid size, must be a positive integer"),
@@ -186,14 +186,14 @@ def test_get_is_binary_safe_and_keys_may_have_slashes():
         ("POST", "/api/mount_shm", {"name": "x", "size": 1, "offset": -1}, 400,
          "Invalid offset, must be a non-negative integer"),
         ("POST", "/api/unmount_shm", {"segment_ids": []}, 400, "Missing segment_ids"),
-        ("POST", "/api/unmount", {"segment_ids": "x"}, 400,
+        ("POST", "/api/unmount", {"segment_ids": [1]}, 400,
          "Invalid segment_ids, must be a list of strings"),
         ("POST", "/api/unmount", {"segment_ids": ["00"]}, 500, "Unmount failed, ret=-101"),
         ("POST", "/api/unmount_local_disk", {"grace_period_seconds": 3601}, 400,
          "Invalid grace_period_seconds, must be from 0 to 3600"),
         ("POST", "/api/reconfigure", {"mode": "zz"}, 400,
          "Invalid mode. Use 'decode' or 'prefill'"),
-        ("POST", "/api/reconfigure", {"mode": "decode"}, 400, "Missing or invalid path or size"),
+        ("POST", "/api/reconfigure", {"mode": "decode"}, 400, "Missing path or size for mode decode"),
     ],
 )
 def test_errors_have_status_and_text(method, path, body, status, message):
@@ -231,6 +231,7 @@ def test_partial_failures_of_unmount_are_listed():
     good = store.mount_segment("p", 1)["segment_ids"][0]
     status, answer = ask_one("POST", "/api/unmount_shm", {"segment_ids": ["bad", good]}, store)
     assert status == 500 and answer["failed"] == {"bad": -101}
+    assert answer["failed_segment_ids"] == ["bad"]
     assert store.segments == {}
 
 
@@ -269,10 +270,58 @@ def test_reconfigure_keeps_the_old_segment_when_the_new_one_fails():
             first = await client.post("/api/reconfigure", json=body)
             store.refuse_mounts = True
             second = await client.post("/api/reconfigure", json=body)
-            return first.status, second.status
+            return first.status, second.status, await second.json()
 
-    assert asyncio.run(run()) == (200, 500)
+    why = "Mount failed, ret=-600; keeping previous decode segments"
+    assert asyncio.run(run()) == (200, 500, {"error": why, "mode": "decode"})
     assert len(store.segments) == 1
+
+
+def test_a_first_segment_that_fails_leaves_the_mode_as_it_was():
+    store = FakeStore()
+    store.refuse_mounts = True
+    body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
+    status, answer = ask_one("POST", "/api/reconfigure", body, store)
+    why = "Mount failed, ret=-600; rolled back to prefill"
+    assert (status, answer) == (500, {"error": why, "mode": "prefill"})
+
+
+def test_an_old_segment_that_stays_is_named_beside_the_new_one_and_tried_again():
+    store = FakeStore()
+    unmount, stuck = store.unmount_segment, []
+    store.unmount_segment = lambda ids, grace=0: -1 if ids[0] in stuck else unmount(ids, grace)
+
+    async def run():
+        async with TestClient(TestServer(make_service(store).application())) as client:
+            body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
+            first = await (await client.post("/api/reconfigure", json=body)).json()
+            stuck.extend(first["segment_ids"])
+            second = await (await client.post("/api/reconfigure", json=body)).json()
+            refused = await client.post("/api/reconfigure", json={"mode": "prefill"})
+            stuck.clear()
+            last = await client.post("/api/reconfigure", json={"mode": "prefill"})
+            return first["segment_ids"], second["segment_ids"], refused.status, last.status
+
+    old, both, refused, last = asyncio.run(run())
+    assert set(old) < set(both) and (refused, last) == (500, 200)
+    assert store.segments == {}
+
+
+def test_an_empty_object_is_no_miss_and_an_unreachable_master_is_neither():
+    store = FakeStore()
+    store.put("empty", b"")
+    empty, unreachable = ask(
+        [("GET", "/api/get/empty", None), ("GET", "/api/get/unreachable", None)], store
+    )
+    assert empty == (200, b"")
+    assert unreachable == (500, b'{"error": "Exist check failed"}')
+
+
+def test_one_segment_may_stand_alone():
+    store = FakeStore()
+    name = store.mount_segment("p", 1)["segment_ids"][0]
+    assert ask_one("POST", "/api/unmount_shm", {"segment_ids": name}, store)[0] == 200
+    assert store.segments == {}
 
 
 def test_unknown_route_is_404():
