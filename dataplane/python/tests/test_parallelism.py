@@ -117,12 +117,12 @@ class Partition:
 
 def test_writer_partitions_cut_their_part_out_of_the_whole_tensor(store):
     put = store.batch_put_tensor_with_parallelism
-    for rank in range(3):
-        parts = [Partition(rank, 3, 0), Partition(rank, 3, 1)]
+    for rank in range(2):
+        parts = [Partition(rank, 2, 0), Partition(rank, 2, 1)]
         assert put(["a", "b"], [grid(), grid()], writer_partitions=parts) == [0, 0]
-    targets = [ReadTarget("full"), ReadTarget("shard", split(2, 3, 1))]
+    targets = [ReadTarget("full"), ReadTarget("shard", split(2, 4, 1))]
     whole, part = store.batch_get_tensor_with_parallelism(["a", "b"], targets)
-    assert torch.equal(whole, grid()) and torch.equal(part, shard(2, 3, 1))
+    assert torch.equal(whole, grid()) and torch.equal(part, shard(2, 4, 1))
     assert put(["c"], [grid()], [split(0, 2)], None, [Partition(0, 2, 0)]) == [-600]
 
 
@@ -159,6 +159,7 @@ def test_a_manifest_that_is_none_counts_as_no_manifest(store):
         (split(0, 5, 0, DP), None),
         (None, Partition(3, 3, 0)),
         (None, Partition(0, 3, 2)),
+        (None, Partition(0, 5, 0)),
         (None, 1),
     ],
 )
