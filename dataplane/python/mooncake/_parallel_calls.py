@@ -19,12 +19,12 @@ def _written(key: str, tensor: Any, parallelism: Any, partition: Any) -> tuple[P
         if parallelism is not None:
             raise ValueError("give either parallelism or writer_partition, not both")
         split = Split(partition.rank, partition.size, partition.split_dim)
-        return Place(key, split), split.even_part_of(tensor)
+        return Place(key, split), split.part_of(tensor)
     place = place_of(key, parallelism)
     if place.split is None:
         return place, tensor
     if place.takes_whole:
-        return place, place.split.even_part_of(tensor)
+        return place, place.split.part_of(tensor)
     if not -tensor.dim() <= place.split.dim < tensor.dim():
         raise ValueError(f"the tensor has no dimension {place.split.dim}")
     return place, tensor

@@ -103,17 +103,12 @@ class Split:
             raise ValueError(f"rank {self.rank} of {self.size} parts does not exist")
 
     def part_of(self, tensor: Any) -> Any:
-        """Return the part of a whole tensor; raises ValueError if it cannot be split."""
+        """Return the part of a whole tensor; ValueError if its parts are not all of one size."""
         if not -tensor.dim() <= self.dim < tensor.dim():
             raise ValueError(f"a tensor of {tensor.dim()} dimensions has no dimension {self.dim}")
-        return tensor.tensor_split(self.size, self.dim)[self.rank].contiguous()
-
-    def even_part_of(self, tensor: Any) -> Any:
-        """Return the part of a whole tensor whose parts must all be of one size."""
-        part = self.part_of(tensor)
         if tensor.shape[self.dim] % self.size:
             raise ValueError(f"{tensor.shape[self.dim]} rows cannot be split into {self.size}")
-        return part
+        return tensor.tensor_split(self.size, self.dim)[self.rank].contiguous()
 
 
 @dataclass(frozen=True)
