@@ -9,3 +9,5 @@ mod http_routes;
 mod list;
 #[cfg(test)]
 mod metric_families;
+#[cfg(test)]
+mod python_tests;

@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ._received import ReceivedData, ReceivedTensor
+
 logger = logging.getLogger("mooncake.engine")
 
 MAGIC = b"PGM1"
@@ -198,8 +200,8 @@ class RpcInterface:
     """Sends bytes and tensors to peers, and calls back for those that arrive.
 
     Codes: 0 when the peer's callback took the message, -1 otherwise; the log says why. Callbacks
-    get one dict with "source" (always ""), "data" (bytes) and, for tensors, "dtype" and "shape";
-    they run on threads of the server.
+    get a ReceivedData or ReceivedTensor, dicts with "source" (always ""), "data" (bytes) and, for
+    tensors, "dtype" and "shape"; they run on threads of the server.
     """
 
     def __init__(self) -> None:
@@ -329,7 +331,8 @@ class RpcInterface:
             return False
         described = {name: header[name] for name in ("dtype", "shape") if name in header}
         try:
-            callback({"source": "", "data": body, **described})
+            received = ReceivedTensor if kind == TENSOR else ReceivedData
+            callback(received(source="", data=body, **described))
         except Exception:
             logger.exception("The callback of a message failed")
             return False

@@ -10,6 +10,7 @@ wrong with a transfer; the log of `mooncake.engine` says what it was. Addresses 
 from __future__ import annotations
 
 from ._perigee import InnerTransferEngine, TransferEngine, TransferNotify, TransferOpcode
+from ._received import ReceivedData, ReceivedTensor
 from ._rpc import RpcInterface, create_rpc_client, create_rpc_server
 from ._shared_segment import SharedSegment
 
@@ -36,6 +37,8 @@ __all__ = [
     "CoroRPCInterface",
     "InnerTransferEngine",
     "Read",
+    "ReceivedData",
+    "ReceivedTensor",
     "RpcInterface",
     "SharedSegment",
     "TransferEngine",

@@ -11,7 +11,7 @@ import pytest
 from conftest import free_ports, wait_until
 
 from mooncake import _rpc
-from mooncake.engine import CoroRPCInterface, create_rpc_client
+from mooncake.engine import CoroRPCInterface, ReceivedTensor, create_rpc_client
 
 TIMEOUT_S = 20
 
@@ -57,7 +57,9 @@ def test_bytes_arrive_in_order_over_one_connection(server):
     messages = [b"", b"a", bytearray(b"bc"), memoryview(bytes(3 << 20))]
     assert [client.send_data(server.address, message) for message in messages] == [0] * 4
     assert [it["data"] for it in server.received] == [bytes(message) for message in messages]
-    assert all(it["source"] == "" for it in server.received)
+    assert all(it["source"] == it.source_address == "" for it in server.received)
+    assert [it.get_bytes() for it in server.received] == [bytes(message) for message in messages]
+    assert [it.data_size for it in server.received] == [len(bytes(it)) for it in messages]
     assert len(server._server.connections) == 1
 
 
@@ -68,6 +70,9 @@ def test_tensor_arrives_with_its_shape(server):
     [received] = server.received
     assert received["data"] == array.tobytes()
     assert (received["shape"], received["dtype"]) == ([2, 3], "torch.float32")
+    assert isinstance(received, ReceivedTensor) and received.total_bytes == array.nbytes
+    assert (received.shape, received.dtype) == ([2, 3], "torch.float32")
+    assert received.get_data_as_bytes() == bytes(received.get_memory_view()) == array.tobytes()
 
 
 def test_tensor_that_is_not_contiguous_is_refused(server):
