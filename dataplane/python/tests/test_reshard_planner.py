@@ -92,7 +92,7 @@ def test_a_plan_for_one_worker_is_its_part_of_the_whole_plan():
     with pytest.raises(ValueError, match="target_participant_id is required"):
         plan_placement_transfer_to_local_target(source, goal)
     with pytest.raises(ValueError, match="unknown target participant"):
-        plan_placement_transfer_to_local_target(source, goal, "nobody")
+        plan_placement_transfer_to_local_target(source, goal, "absent")
 
 
 def test_dp_ranks_of_the_target_take_turns_with_those_of_the_source():

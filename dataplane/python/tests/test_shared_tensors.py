@@ -1,4 +1,4 @@
-"""`create_shared_segment`: tensors that several ranks see, and what all ranks are told of a failure."""
+"""`create_shared_segment`: tensors that several ranks see, and how a failure of one reaches all."""
 
 import sys
 import threading
