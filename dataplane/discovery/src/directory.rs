@@ -25,6 +25,7 @@ use crate::message::RpcMeta;
 use crate::settings::DiscoverySettings;
 use cache::Cache;
 use own_document::{OwnDocument, written};
+use perigee_settings::SettingError;
 use renewal::EntryRenewer;
 use server::NamedBackend;
 use std::sync::Arc;
@@ -310,10 +311,9 @@ impl Directory {
     }
 
     fn place_in_name(&self, name: &str) -> Result<RpcMeta, DiscoveryError> {
-        let (host, port) = split_peer(name).ok_or_else(|| DiscoveryError::Setting {
-            name: "segment name",
-            value: name.to_owned(),
-            reason: "with P2PHANDSHAKE it is host:port of the peer".to_owned(),
+        let (host, port) = split_peer(name).ok_or_else(|| {
+            let reason = "with P2PHANDSHAKE it is host:port of the peer";
+            SettingError::new("segment name", name, reason)
         })?;
         let port = port.unwrap_or(self.inner.settings.handshake_port);
         Ok(RpcMeta::new(host, port))

@@ -141,15 +141,8 @@ pub enum DiscoveryError {
         given: String,
     },
     /// A setting has an impossible value.
-    #[error("{name}={value:?}: {reason}")]
-    Setting {
-        /// Variable or argument.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        reason: String,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The metadata server cannot be used.
     #[error(
         "Metadata server {server} failed: {reason}; check that it runs and that metadata_server is right"
@@ -244,9 +237,4 @@ pub enum DiscoveryError {
     /// The directory was closed.
     #[error("The directory is closed")]
     Closed,
-}
-impl From<SettingError> for DiscoveryError {
-    fn from(error: SettingError) -> Self {
-        Self::Setting { name: error.name, value: error.value, reason: error.allowed }
-    }
 }

@@ -210,7 +210,7 @@ fn ports(variables: &Variables<'_>) -> Result<RangeInclusive<u16>, SettingError>
     let last = port("MC_MAX_RPC_PORT", old_last)?;
     if first > last {
         let allowed = format!("write a port that is not above MC_MAX_RPC_PORT, {last}");
-        return Err(SettingError::new("MC_MIN_RPC_PORT", &first.to_string(), allowed));
+        return Err(SettingError::new("MC_MIN_RPC_PORT", first.to_string(), allowed));
     }
     Ok(first..=last)
 }

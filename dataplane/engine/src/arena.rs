@@ -2,10 +2,12 @@
 //! that are powers of two.
 //! Invariant: no two living buffers share a byte, and a buffer is aligned to its class.
 
+use crate::buffer_error::BufferError;
 use crate::error::EngineError;
 use crate::limits::{ARENA_BYTES, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN};
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;
+use perigee_settings::SettingError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,11 +41,8 @@ impl Arena {
     /// A buffer of at least this many bytes.
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<u64, EngineError> {
         if bytes == 0 || bytes > MANAGED_BYTES_MAX {
-            return Err(EngineError::Setting {
-                name: "length",
-                value: bytes.to_string(),
-                reason: format!("managed buffers have 1 to {MANAGED_BYTES_MAX} bytes"),
-            });
+            let reason = format!("managed buffers have 1 to {MANAGED_BYTES_MAX} bytes");
+            return Err(SettingError::new("length", bytes.to_string(), reason).into());
         }
         let offset = self.places.allocate(class_of(bytes));
         let offset = offset.ok_or_else(|| {
@@ -58,7 +57,7 @@ impl Arena {
     pub(crate) fn free(&mut self, address: u64) -> Result<(), EngineError> {
         let offset = address.checked_sub(self.base());
         let freed = offset.is_some_and(|offset| self.places.free(offset));
-        if freed { Ok(()) } else { Err(EngineError::NotRegistered { address }) }
+        if freed { Ok(()) } else { Err(BufferError::NotRegistered { address }.into()) }
     }
 }
 

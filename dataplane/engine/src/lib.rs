@@ -7,8 +7,11 @@
 mod arena;
 mod batch;
 mod batch_counting;
+mod batch_error;
+mod buffer_error;
 mod engine;
 mod error;
+mod error_codes;
 mod fallback;
 mod handshake_handler;
 mod limits;
@@ -34,6 +37,8 @@ mod shared_memory;
 mod slice;
 mod target;
 
+pub use batch_error::BatchError;
+pub use buffer_error::BufferError;
 pub use engine::TransferEngine;
 pub use error::EngineError;
 pub use limits::{

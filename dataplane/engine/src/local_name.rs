@@ -1,6 +1,7 @@
 //! The name an engine is given: a host, and maybe a port. Pure.
 
 use crate::error::EngineError;
+use perigee_settings::SettingError;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// A parsed local name.
@@ -43,11 +44,9 @@ impl LocalName {
         let usable = |name: &Self| {
             !name.host.is_empty() && !name.host.contains(|c: char| c.is_whitespace() || c == '/')
         };
-        parsed.filter(usable).ok_or_else(|| EngineError::Setting {
-            name: "local_hostname",
-            value: text.to_owned(),
-            reason: "write host, host:port or [ipv6]:port, as other engines reach this one"
-                .to_owned(),
+        parsed.filter(usable).ok_or_else(|| {
+            let reason = "write host, host:port or [ipv6]:port, as other engines reach this one";
+            SettingError::new("local_hostname", text, reason).into()
         })
     }
 

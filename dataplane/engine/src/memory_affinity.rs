@@ -6,6 +6,7 @@ use crate::options::EngineOptions;
 use crate::registry::{MemoryLocation, RegisteredRegion};
 use perigee_device::GivenDevices;
 use perigee_rails::Preference;
+use perigee_settings::SettingError;
 use perigee_topology::{CUSTOM_MATRIX_VARIABLE, Matrix, Roots};
 
 /// Pages of a buffer that are asked for their NUMA node.
@@ -31,10 +32,9 @@ impl MemoryAffinity {
         // Devices that cannot be read end RDMA alone, which says so itself.
         let matrix = read(&options.devices).or_else(|_| read(""));
         Ok(Self {
-            matrix: matrix.map_err(|error| EngineError::Setting {
-                name: CUSTOM_MATRIX_VARIABLE,
-                value: options.topology_file.clone().unwrap_or_default(),
-                reason: error.to_string(),
+            matrix: matrix.map_err(|error| {
+                let file = options.topology_file.clone().unwrap_or_default();
+                SettingError::new(CUSTOM_MATRIX_VARIABLE, file, error.to_string())
             })?,
             is_of_rails: options.fabric.is_none() || options.topology_file.is_some(),
         })

@@ -8,6 +8,7 @@ use crate::limits::{
 use crate::request::{Direction, TransferRequest};
 use crate::slice::RequestPiece;
 use perigee_mover::PIECES_MAX;
+use perigee_settings::SettingError;
 
 /// A batch cut into slices.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -82,20 +83,15 @@ fn check(requests: &[TransferRequest]) -> Result<u64, EngineError> {
         let in_range = request.local.checked_add(request.bytes).is_some()
             && request.remote.checked_add(request.bytes).is_some();
         let sum = total.checked_add(request.bytes).filter(|_| in_range);
-        total = sum.ok_or_else(|| EngineError::Setting {
-            name: "length",
-            value: request.bytes.to_string(),
-            reason: "the range runs past the end of the address space".to_owned(),
+        total = sum.ok_or_else(|| {
+            let reason = "the range runs past the end of the address space";
+            SettingError::new("length", request.bytes.to_string(), reason)
         })?;
     }
     if total > BATCH_BYTES_MAX {
-        return Err(EngineError::Setting {
-            name: "length",
-            value: total.to_string(),
-            reason: format!(
-                "a batch moves at most {BATCH_BYTES_MAX} bytes; submit several batches"
-            ),
-        });
+        let reason =
+            format!("a batch moves at most {BATCH_BYTES_MAX} bytes; submit several batches");
+        return Err(SettingError::new("length", total.to_string(), reason).into());
     }
     Ok(total)
 }

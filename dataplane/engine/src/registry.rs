@@ -12,6 +12,7 @@ pub use location::MemoryLocation;
 pub(crate) use mapped::check_mapped;
 pub(crate) use region::{RegionUse, RegisteredRegion};
 
+use crate::buffer_error::BufferError;
 use crate::error::EngineError;
 use crate::limits::REGIONS_MAX;
 use perigee_discovery::BufferEntry;
@@ -36,19 +37,16 @@ impl MemoryRegistry {
         let end = address.checked_add(bytes).filter(|_| address > 0 && bytes > 0);
         let Some(end) = end else {
             let reason = "it has no bytes or runs past the end of the address space".to_owned();
-            return Err(EngineError::Buffer { address, bytes, reason });
+            return Err(BufferError::Unusable { address, bytes, reason }.into());
         };
         let mut table = self.write();
         // Buffers are disjoint, so only the last one that begins before our end can reach into us.
         if let Some(other) = table.range(..end).next_back().map(|(_, other)| other)
             && other.end() > address
         {
-            return Err(EngineError::Overlap {
-                address,
-                bytes,
-                other_address: other.address(),
-                other_bytes: other.bytes(),
-            });
+            let (other_address, other_bytes) = (other.address(), other.bytes());
+            let overlap = BufferError::Overlap { address, bytes, other_address, other_bytes };
+            return Err(overlap.into());
         }
         if table.len() >= REGIONS_MAX {
             return Err(EngineError::TooMany {
@@ -63,9 +61,9 @@ impl MemoryRegistry {
     }
 
     /// Takes a buffer out: from now on it gets no new uses.
-    pub(crate) fn close(&self, address: u64) -> Result<Arc<RegisteredRegion>, EngineError> {
+    pub(crate) fn close(&self, address: u64) -> Result<Arc<RegisteredRegion>, BufferError> {
         let region = self.read().get(&address).cloned();
-        let region = region.ok_or(EngineError::NotRegistered { address })?;
+        let region = region.ok_or(BufferError::NotRegistered { address })?;
         region.close();
         Ok(region)
     }
@@ -144,7 +142,7 @@ mod tests {
         let registry = MemoryRegistry::default();
         for (address, bytes) in [(4096, 0), (0, 4096), (u64::MAX - 5, 100)] {
             let refused = registry.insert(region(address, bytes));
-            assert!(matches!(refused, Err(EngineError::Buffer { .. })));
+            assert!(matches!(refused, Err(EngineError::Buffer(BufferError::Unusable { .. }))));
         }
     }
 
@@ -160,7 +158,7 @@ mod tests {
         drop(held);
         assert!(registry.forget_unused(&closed, Duration::from_secs(60)));
         registry.insert(region(4100, 1)).unwrap();
-        assert_eq!(registry.close(4096).unwrap_err(), EngineError::NotRegistered { address: 4096 });
+        assert_eq!(registry.close(4096).unwrap_err(), BufferError::NotRegistered { address: 4096 });
     }
 
     proptest! {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, Notify, PeerError, SubmitOptions, TransferEngine,
-    TransferRequest, TransferState,
+    BufferError, Direction, EngineError, EngineOptions, Notify, PeerError, SubmitOptions,
+    TransferEngine, TransferRequest, TransferState,
 };
 use std::time::Duration;
 
@@ -227,7 +227,7 @@ fn a_buffer_named_twice_in_one_call_is_not_registered_the_second_time() {
     // SAFETY: the memory outlives the engine.
     unsafe { here.register_all(&[(at(0), 4096), (at(1), 4096), (at(2), 4096)], "*") }.unwrap();
     let twice = here.unregister_all(&[at(0), at(0), at(1)]);
-    assert_eq!(twice, Err(EngineError::NotRegistered { address: at(0) }));
+    assert_eq!(twice, Err(BufferError::NotRegistered { address: at(0) }.into()));
     let left = [0, 1, 2].map(|index| here.unregister(at(index)).is_ok());
     assert_eq!(left, [false, false, true], "all were tried");
     here.close();
@@ -255,7 +255,10 @@ fn managed_buffers_are_registered_and_used_again() {
     transfer(&here, there.local_name(), &[write]).unwrap();
     // The others lie in the same registration.
     let other = there.allocate_managed(100_000).unwrap();
-    assert_eq!(there.unregister(first).unwrap_err(), EngineError::NotRegistered { address: first });
+    assert_eq!(
+        there.unregister(first).unwrap_err(),
+        BufferError::NotRegistered { address: first }.into()
+    );
     let write = request(Direction::Write, here.at(0), other, 4096);
     transfer(&here, there.local_name(), &[write]).unwrap();
     there.free_managed(other, 100_000).unwrap();

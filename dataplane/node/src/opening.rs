@@ -10,6 +10,7 @@ use crate::probe::probe;
 use perigee_flags::FlagError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
+use perigee_settings::SettingError;
 use perigee_store::{Store, StoreConfig, StoreError};
 use std::time::Instant;
 
@@ -113,7 +114,7 @@ fn attempt(config: &NodeConfig, metadata: &str, phase: &NodePhase) -> Result<Sto
 fn refusal(error: StoreError) -> OpeningError {
     let not_yet = match &error {
         StoreError::Metadata { .. } => return OpeningError::Metadata(error.to_string()),
-        StoreError::Config { name, reason, .. } => {
+        StoreError::Setting(SettingError { name, reason, .. }) => {
             let setting = if *name == LOCAL_HOSTNAME { "host" } else { name };
             let conflict = format!("Setting `{setting}` cannot be used: {reason}");
             return OpeningError::Final(FlagError::Conflict(conflict).into());

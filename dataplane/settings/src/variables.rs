@@ -58,8 +58,7 @@ impl<'a> Variables<'a> {
         let allowed = format!("a number from {} to {}", range.start(), range.end());
         match self.parsed(name, &allowed)? {
             Some(value) if !range.contains(&value) => {
-                let value = value.to_string();
-                Err(SettingError::new(name, &value, format!("write {allowed}")))
+                Err(SettingError::new(name, value.to_string(), format!("write {allowed}")))
             }
             read => Ok(read),
         }
@@ -112,8 +111,8 @@ mod tests {
             variables.numbers("0,,3").unwrap_err(),
         ];
         let texts = errors.map(|error| error.to_string());
-        assert_eq!(texts[0], "33 is \"33\"; write a number from 1 to 32");
-        assert!(texts.iter().all(|text| text.contains("; write ")), "{texts:?}");
+        assert_eq!(texts[0], "33 \"33\" cannot be used: write a number from 1 to 32");
+        assert!(texts.iter().all(|text| text.contains(": write ")), "{texts:?}");
     }
 
     #[test]

@@ -12,15 +12,8 @@ use perigee_transfer::SegmentServerError;
 #[non_exhaustive]
 pub enum StoreError {
     /// A setting cannot be used.
-    #[error("{name} {value:?} cannot be used: {reason}")]
-    Config {
-        /// The setting.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What is wrong with it and what to write instead.
-        reason: String,
-    },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The master did not answer or refused.
     #[error(transparent)]
     Master(#[from] CallError),
@@ -65,7 +58,7 @@ impl StoreError {
         match self {
             StoreError::Master(error) => error.status(),
             StoreError::Mount(status) => *status,
-            StoreError::Config { .. } | StoreError::Metadata { .. } => Status::InvalidParams,
+            StoreError::Setting(_) | StoreError::Metadata { .. } => Status::InvalidParams,
             StoreError::Segment(_)
             | StoreError::Server(_)
             | StoreError::PortsTaken { .. }
@@ -74,16 +67,10 @@ impl StoreError {
     }
 }
 
-impl From<SettingError> for StoreError {
-    fn from(error: SettingError) -> Self {
-        Self::Config { name: error.name, value: error.value, reason: error.allowed }
-    }
-}
-
 impl From<DiscoveryError> for StoreError {
     fn from(error: DiscoveryError) -> Self {
         match error {
-            DiscoveryError::Setting { name, value, reason } => Self::Config { name, value, reason },
+            DiscoveryError::Setting(error) => Self::Setting(error),
             other => Self::System(other.to_string()),
         }
     }

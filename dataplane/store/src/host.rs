@@ -3,6 +3,7 @@
 use crate::error::StoreError;
 use crate::limits::CLIENT_PORTS;
 use perigee_schemas::Identity;
+use perigee_settings::SettingError;
 use std::net::{IpAddr, SocketAddr};
 
 /// A random identity.
@@ -48,10 +49,8 @@ pub(crate) fn has_port(name: &str) -> bool {
 
 fn host_and_port(local_hostname: &str, port: Option<u16>) -> Result<(String, u16), StoreError> {
     let name = local_hostname.trim();
-    let refuse = |reason: &str| StoreError::Config {
-        name: "local_hostname",
-        value: local_hostname.to_owned(),
-        reason: reason.to_owned(),
+    let refuse = |reason: &str| {
+        StoreError::Setting(SettingError::new("local_hostname", local_hostname, reason))
     };
     if name.is_empty() {
         return Err(refuse("give the name or address by which other hosts reach this one"));

@@ -8,6 +8,7 @@ use perigee_discovery::{
     BufferEntry, Directory, DiscoveryError, DiscoverySettings, RpcMeta, SegmentDocument,
 };
 use perigee_rpc::SegmentOffer;
+use perigee_settings::SettingError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Version of Mooncake's data protocol that documents name.
@@ -39,10 +40,8 @@ impl ClientRecords {
             given => given,
         };
         let opened = Directory::open(server, settings.clone());
-        let directory = opened.map_err(|error| StoreError::Config {
-            name: "metadata_server",
-            value: metadata_server.to_owned(),
-            reason: error.to_string(),
+        let directory = opened.map_err(|error| {
+            SettingError::new("metadata_server", metadata_server, error.to_string())
         })?;
         Ok(Self { directory, renewal: Mutex::default() })
     }

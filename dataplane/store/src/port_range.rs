@@ -4,6 +4,7 @@
 
 use crate::error::StoreError;
 use crate::limits::{CLAIM_PATIENCE, CLAIM_PAUSE, CLIENT_PORTS};
+use perigee_settings::SettingError;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt;
@@ -47,8 +48,7 @@ impl PortRange {
         let first = first.unwrap_or(*CLIENT_PORTS.start());
         let last = last.unwrap_or(*CLIENT_PORTS.end());
         let refuse = |name, port: u16, reason: String| {
-            let value = port.to_string();
-            Err(StoreError::Config { name, value, reason })
+            Err(SettingError::new(name, port.to_string(), reason).into())
         };
         if first == 0 {
             return refuse(FIRST, first, "write a port from 1 to 65535".to_owned());

@@ -5,7 +5,7 @@ use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use perigee_rdma::{FirstLoad, Rdma, RdmaOptions, StartOptions};
 use perigee_schemas::Identity;
-use perigee_settings::{Protocols, REQUIRE_RDMA};
+use perigee_settings::{Protocols, REQUIRE_RDMA, SettingError};
 use std::sync::Arc;
 
 /// The rails of a client whose protocol asks for them, unless TCP is forced.
@@ -34,9 +34,8 @@ pub(crate) fn start(
             first_load: FirstLoad::Proven,
         },
     };
-    perigee_rdma::start(&asked).map_err(|error| StoreError::Config {
-        name: "protocol",
-        value: protocol.to_owned(),
-        reason: format!("{error}; {} is set", REQUIRE_RDMA.name),
+    perigee_rdma::start(&asked).map_err(|error| {
+        let reason = format!("{error}; {} is set", REQUIRE_RDMA.name);
+        SettingError::new("protocol", protocol, reason).into()
     })
 }

@@ -4,6 +4,7 @@
 
 use crate::error::DiscoveryError;
 use crate::settings::DiscoverySettings;
+use perigee_settings::SettingError;
 use std::sync::Arc;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
@@ -64,7 +65,7 @@ fn read(variable: &'static str, path: &str) -> Result<Vec<u8>, DiscoveryError> {
 }
 
 fn refuse(name: &'static str, path: &str, reason: &str) -> DiscoveryError {
-    DiscoveryError::Setting { name, value: path.to_owned(), reason: reason.to_owned() }
+    SettingError::new(name, path, reason).into()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! Invariant: a number names one batch only; a released slot gives the next batch another number.
 
 use super::submission::Submission;
+use crate::batch_error::BatchError;
 use crate::error::EngineError;
 use crate::limits::BATCHES_MAX;
 use crate::request::BatchId;
@@ -66,7 +67,7 @@ impl BatchTable {
     pub(crate) fn release(&self, id: BatchId) -> Result<(), EngineError> {
         let batch = self.get(id)?;
         if !batch.is_over() {
-            return Err(EngineError::BatchBusy { batch: id.0 });
+            return Err(BatchError::Busy { batch: id.0 }.into());
         }
         let mut slots = self.write();
         let slot = slots.all.get_mut(slot_of(id)).filter(|slot| slot.uses == id.0 >> SLOT_BITS);
@@ -97,7 +98,7 @@ fn slot_of(id: BatchId) -> usize {
 }
 
 fn unknown(id: BatchId) -> EngineError {
-    EngineError::UnknownBatch { batch: id.0, index: 0 }
+    BatchError::Unknown { batch: id.0, index: 0 }.into()
 }
 
 #[cfg(test)]
@@ -122,7 +123,7 @@ mod tests {
         let table = BatchTable::default();
         let (submission, open) = begun(1);
         let id = table.insert(submission.clone()).unwrap();
-        assert_eq!(table.release(id), Err(EngineError::BatchBusy { batch: id.0 }));
+        assert_eq!(table.release(id), Err(BatchError::Busy { batch: id.0 }.into()));
         open.failed(0, &EngineError::Canceled);
         submission.settle();
         table.release(id).unwrap();

@@ -4,6 +4,7 @@
 
 use super::{EngineState, TransferEngine};
 use crate::arena::Arena;
+use crate::buffer_error::BufferError;
 use crate::error::EngineError;
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
 use crate::registry::{MemoryLocation, RegisteredRegion, check_mapped};
@@ -99,7 +100,7 @@ impl TransferEngine {
         let close = |address: &u64| {
             // Other managed buffers lie in the same registration as the first one.
             if !named.insert(*address) || inner.is_arena(*address) {
-                return Err(EngineError::NotRegistered { address: *address });
+                return Err(BufferError::NotRegistered { address: *address }.into());
             }
             let region = inner.registry.close(*address)?;
             inner.hide(&region);
@@ -147,7 +148,7 @@ impl TransferEngine {
     pub fn free_managed(&self, address: u64, _bytes: u64) -> Result<(), EngineError> {
         let mut arena = self.inner.arena.lock().unwrap_or_else(PoisonError::into_inner);
         let freed = arena.as_mut().map(|arena| arena.free(address));
-        freed.unwrap_or(Err(EngineError::NotRegistered { address }))
+        freed.unwrap_or(Err(BufferError::NotRegistered { address }.into()))
     }
 
     /// The first address that a segment has registered.
@@ -245,7 +246,8 @@ impl EngineState {
                 tracing::warn!(%error, address, bytes, "The buffer is reached over TCP only");
             }
             Err(error) => {
-                return Err(EngineError::Buffer { address, bytes, reason: error.to_string() });
+                let reason = error.to_string();
+                return Err(BufferError::Unusable { address, bytes, reason }.into());
             }
         }
         Ok(())
@@ -349,5 +351,5 @@ fn lend(rdma: &Rdma, region: &RegisteredRegion, registration: Arc<Registration>)
 }
 
 fn in_use(region: &RegisteredRegion) -> EngineError {
-    EngineError::InUse { address: region.address(), waited: UNREGISTER_DEADLINE }
+    BufferError::InUse { address: region.address(), waited: UNREGISTER_DEADLINE }.into()
 }

@@ -7,6 +7,7 @@ use super::preparation::{Attempt, PreparedBatch, RailPlan};
 use super::{EngineState, TransferEngine};
 use crate::batch::Batch;
 use crate::batch::submission::Submission;
+use crate::batch_error::BatchError;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::limits::SUBMITTER_COPY_BYTES_MAX;
@@ -83,7 +84,7 @@ impl TransferEngine {
     pub fn status(&self, batch: BatchId, index: usize) -> Result<RequestStatus, EngineError> {
         let submission = self.inner.batches.get(batch)?;
         let status = submission.request(index);
-        let status = status.ok_or(EngineError::UnknownBatch { batch: batch.0, index })?;
+        let status = status.ok_or(BatchError::Unknown { batch: batch.0, index })?;
         self.inner.tell(&submission, status.state);
         Ok(status)
     }

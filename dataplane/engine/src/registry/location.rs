@@ -1,7 +1,7 @@
 //! Where memory lies: `cpu:N`, `cuda:N`, or `*` for "find out".
 //! Invariant: the text a location came from is the text it shows.
 
-use crate::error::EngineError;
+use perigee_settings::SettingError;
 use std::fmt;
 
 /// Where registered memory lies.
@@ -21,7 +21,7 @@ impl MemoryLocation {
     ///
     /// # Errors
     /// The text is none of the three forms.
-    pub fn parse(text: &str) -> Result<Self, EngineError> {
+    pub fn parse(text: &str) -> Result<Self, SettingError> {
         let number = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
         match text {
             "" | "*" => Ok(MemoryLocation::Anywhere),
@@ -30,11 +30,7 @@ impl MemoryLocation {
             _ => number("cpu:")
                 .map(MemoryLocation::Cpu)
                 .or_else(|| number("cuda:").map(MemoryLocation::Cuda))
-                .ok_or_else(|| EngineError::Setting {
-                    name: "location",
-                    value: text.to_owned(),
-                    reason: "write cpu:N, cuda:N or *".to_owned(),
-                }),
+                .ok_or_else(|| SettingError::new("location", text, "write cpu:N, cuda:N or *")),
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Whether a range is memory of this process at all. A buffer that is not would turn a peer's
 //! request into a fault of ours.
 
-use crate::error::EngineError;
+use crate::buffer_error::BufferError;
 use std::sync::OnceLock;
 
 /// Refuses host memory that is not mapped.
-pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), EngineError> {
+pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), BufferError> {
     if bytes == 0 || is_mapped(address, bytes) {
         return Ok(());
     }
-    Err(EngineError::Buffer {
+    Err(BufferError::Unusable {
         address,
         bytes,
         reason: "part of it is not mapped in this process, and no accelerator here has it"

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::NodeStart;
 use perigee_flags::ProcessEnvironment;
+use perigee_settings::SettingError;
 use std::net::TcpListener;
 
 fn config(arguments: &[&str]) -> NodeConfig {
@@ -67,11 +68,8 @@ fn a_refused_segment_is_final() {
 
 #[test]
 fn a_host_that_is_not_ours_is_refused_by_the_name_of_the_flag() {
-    let refused = refusal(StoreError::Config {
-        name: LOCAL_HOSTNAME,
-        value: "elsewhere:1".to_owned(),
-        reason: "it does not resolve".to_owned(),
-    });
+    let refused =
+        refusal(SettingError::new(LOCAL_HOSTNAME, "elsewhere:1", "it does not resolve").into());
     let OpeningError::Final(error) = refused else {
         panic!("a wrong host never becomes right by waiting");
     };
