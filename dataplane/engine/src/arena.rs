@@ -2,8 +2,7 @@
 //! that are powers of two.
 //! Invariant: no two living buffers share a byte, and a buffer is aligned to its class.
 
-use crate::buffer_error::BufferError;
-use crate::error::EngineError;
+use crate::error::{BufferError, EngineError};
 use crate::limits::{ARENA_BYTES, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN};
 use perigee_memory::Segment;
 use perigee_memory::segment::SegmentOptions;

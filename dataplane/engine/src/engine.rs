@@ -31,7 +31,10 @@ use perigee_discovery::{
     RpcMeta, SegmentDocument, interface_addresses, service_addresses,
 };
 use perigee_memory::shared::Owner;
-use perigee_mover::{CounterTable, Dialects, STOP_DEADLINE, Server, Shards, ShardsOptions};
+use perigee_mover::{
+    CounterTable, Dialects, MoveService, STOP_DEADLINE, Server, ServerContext, Shards,
+    ShardsOptions,
+};
 use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
@@ -125,9 +128,9 @@ impl TransferEngine {
             false => options.local_name.clone(),
         };
         let rdma = rdma::start(&options, &segment, identity)?;
-        let reached_by = (devices.as_ref(), rdma.as_ref());
-        let memory = RegisteredMemory::new(identity, &registry, &ledger, reached_by);
-        let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory))?;
+        let memory = RegisteredMemory { registry: registry.clone(), devices: devices.clone() };
+        let context = ServerContext { identity, counters: ledger.clone(), shared: rdma.clone() };
+        let (server, upstream) = open_ports(&options, &shards, &Arc::new(memory), &context)?;
         let ports = [Some(&server), upstream.as_ref()].map(port_of);
         let mut document = describe(&segment, &place, identity, ports);
         announce(&options, ports[0], owner.as_ref(), &mut document);
@@ -380,10 +383,14 @@ fn open_ports(
     options: &EngineOptions,
     shards: &Shards<RequestSlice>,
     memory: &Arc<RegisteredMemory>,
+    context: &ServerContext<Option<Arc<Rdma>>>,
 ) -> Result<(EnginePort, Option<EnginePort>), EngineError> {
     let address = SocketAddr::new(options.discovery.listen_address(), 0);
     let mailboxes = shards.mailboxes();
-    let start = |dialect| Server::start(&mailboxes, address, memory, dialect);
+    let start = |dialect| {
+        let service = MoveService::new(memory.clone(), context.clone(), dialect);
+        Server::start(&mailboxes, address, &service)
+    };
     let server = start(Dialects::Own)?;
     let serves = options.serve_upstream;
     let upstream = serves.then(|| start(Dialects::Mooncake)).transpose()?;

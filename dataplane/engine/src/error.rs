@@ -1,8 +1,13 @@
 //! Why an engine could not start, a buffer not be registered, or bytes not be moved.
 //! Invariant: every message names the peer, buffer or setting it is about.
 
-use crate::batch_error::BatchError;
-use crate::buffer_error::BufferError;
+mod batch;
+mod buffer;
+mod codes;
+
+pub use batch::BatchError;
+pub use buffer::BufferError;
+
 use perigee_discovery::{DiscoveryError, HandshakeError};
 use perigee_mover::{PeerError, ServerError, ShardsError};
 use perigee_settings::SettingError;

@@ -2,7 +2,8 @@
 
 use crate::batch::Batch;
 use crate::request::Direction;
-use crate::slice::{RequestPiece, RequestSlice};
+use crate::request_piece::RequestPiece;
+use crate::slice::RequestSlice;
 use crate::target::PeerSegment;
 use perigee_mover::{Shards, SliceOrder, Terms};
 use perigee_shard::monotonic;

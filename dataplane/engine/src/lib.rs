@@ -7,11 +7,8 @@
 mod arena;
 mod batch;
 mod batch_counting;
-mod batch_error;
-mod buffer_error;
 mod engine;
 mod error;
-mod error_codes;
 mod fallback;
 mod handshake_handler;
 mod limits;
@@ -29,6 +26,7 @@ mod registered_memory;
 mod registry;
 mod report;
 mod request;
+mod request_piece;
 mod restarts;
 mod segments;
 mod shard_client;
@@ -37,10 +35,8 @@ mod shared_memory;
 mod slice;
 mod target;
 
-pub use batch_error::BatchError;
-pub use buffer_error::BufferError;
 pub use engine::TransferEngine;
-pub use error::EngineError;
+pub use error::{BatchError, BufferError, EngineError};
 pub use limits::{
     ARENA_BYTES, BATCH_REQUESTS_MAX, BATCHES_MAX, MANAGED_BYTES_MAX, MANAGED_BYTES_MIN,
     NOTIFIES_MAX, REGIONS_MAX, TRANSFER_DEADLINE, UNREGISTER_DEADLINE,

@@ -6,7 +6,7 @@ use crate::limits::{
     BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH,
 };
 use crate::request::{Direction, TransferRequest};
-use crate::slice::RequestPiece;
+use crate::request_piece::RequestPiece;
 use perigee_mover::PIECES_MAX;
 use perigee_settings::SettingError;
 

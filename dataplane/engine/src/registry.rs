@@ -12,8 +12,7 @@ pub use location::MemoryLocation;
 pub(crate) use mapped::check_mapped;
 pub(crate) use region::{RegionUse, RegisteredRegion};
 
-use crate::buffer_error::BufferError;
-use crate::error::EngineError;
+use crate::error::{BufferError, EngineError};
 use crate::limits::REGIONS_MAX;
 use perigee_discovery::BufferEntry;
 use perigee_memory::Segment;

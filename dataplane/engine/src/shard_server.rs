@@ -5,7 +5,7 @@
 use crate::error::EngineError;
 use crate::registered_memory::RegisteredMemory;
 use crate::registry::{MemoryLocation, MemoryRegistry, RegisteredRegion};
-use perigee_mover::{Dialects, MoveService};
+use perigee_mover::{Dialects, MoveService, ServerContext};
 use perigee_port::{Port, PortOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, SocketError};
@@ -41,8 +41,9 @@ impl<E: Environment> ShardServer<E> {
         life: Identity,
     ) -> Result<Self, SocketError> {
         let registry = Arc::<MemoryRegistry>::default();
-        let memory = RegisteredMemory::new(life, &registry, &Arc::default(), (None, None));
-        let service = MoveService::new(Arc::new(memory), Dialects::Own);
+        let memory = RegisteredMemory { registry: registry.clone(), devices: None };
+        let context = ServerContext { identity: life, counters: Arc::default(), shared: None };
+        let service = MoveService::new(Arc::new(memory), context, Dialects::Own);
         let options = PortOptions::new(CONNECTIONS_MAX);
         let port = Port::listen(environment, (address, false), options, service)?;
         Ok(Self { registry, port })

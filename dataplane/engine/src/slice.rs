@@ -4,25 +4,14 @@
 use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::request::Direction;
+use crate::request_piece::{RequestPiece, moved};
 use perigee_device::DeviceStage;
-use perigee_memory::checksum::crc32c_raw;
 use perigee_mover::{
-    Exchanged, Guard, Memory, Moved, PeerError, Reply, RouteCounters, Scope, Slice,
+    BatchMark, Exchanged, Memory, Moved, PeerError, Piece, Reply, RouteCounters, Scope, Slice,
+    SliceHeader,
 };
 use perigee_schemas::Status;
 use std::sync::Arc;
-
-/// One contiguous part of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestPiece {
-    /// Number of the request in its batch.
-    pub(crate) request: u32,
-    pub(crate) local: u64,
-    pub(crate) remote: u64,
-    pub(crate) bytes: u64,
-    /// Whether it is the first of its request.
-    pub(crate) is_first: bool,
-}
 
 /// Pieces of one batch and direction that travel together.
 #[derive(Debug)]
@@ -119,13 +108,6 @@ impl RequestSlice {
         self.fail_in_place(error);
     }
 
-    /// CRC-32C of the local bytes of a piece.
-    fn sum(piece: &RequestPiece) -> u32 {
-        // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it
-        // is not over before this slice has reported.
-        unsafe { crc32c_raw(piece.local as *const u8, piece.bytes as usize) }
-    }
-
     fn fail_in_place(&mut self, error: &EngineError) {
         for piece in std::mem::take(&mut self.pieces) {
             self.batch.failed(piece.request, error);
@@ -136,21 +118,12 @@ impl RequestSlice {
 // SAFETY: the submitter of a batch keeps its local ranges valid until it is over, and it is not
 // over before each of its slices has reported; a stage lives as long as its slice.
 unsafe impl Slice for RequestSlice {
-    fn direction(&self) -> Direction {
-        self.direction
+    fn header(&self) -> SliceHeader {
+        SliceHeader { direction: self.direction, scope: Scope::Registered }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Registered
-    }
-
-    fn pieces(&self) -> impl ExactSizeIterator<Item = perigee_mover::Piece> + DoubleEndedIterator {
-        let remote = |piece: &RequestPiece| perigee_mover::Piece::new(piece.remote, piece.bytes);
-        self.pieces.iter().map(remote)
-    }
-
-    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator {
-        std::iter::empty()
+    fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator {
+        self.pieces.iter().map(|piece| Piece::new(piece.remote, piece.bytes))
     }
 
     fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
@@ -159,19 +132,18 @@ unsafe impl Slice for RequestSlice {
     }
 
     fn checksums(&self) -> Vec<u32> {
-        self.pieces.iter().map(Self::sum).collect()
+        // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it
+        // is not over before this slice has reported.
+        self.pieces.iter().map(|piece| unsafe { piece.sum() }).collect()
     }
 
     fn prepare(&mut self) -> Result<(), PeerError> {
         self.stage().map_err(PeerError::Memory)
     }
 
-    fn batch(&self) -> usize {
-        Arc::as_ptr(&self.batch) as usize
-    }
-
-    fn is_canceled(&self) -> bool {
-        self.batch.is_canceled()
+    fn batch_mark(&self) -> BatchMark {
+        let number = Arc::as_ptr(&self.batch) as usize;
+        BatchMark { number, is_canceled: self.batch.is_canceled() }
     }
 
     /// Takes the peer's answer, piece by piece.
@@ -183,7 +155,9 @@ unsafe impl Slice for RequestSlice {
         let pieces = std::mem::take(&mut self.pieces);
         assert_eq!(pieces.len(), reply.status.len(), "a status for each piece");
         for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
-            let damaged = summed && reply.checksum.get(index) != Some(&Self::sum(piece));
+            // SAFETY: as in `checksums`.
+            let sum = summed.then(|| unsafe { piece.sum() });
+            let damaged = summed && reply.checksum.get(index) != sum.as_ref();
             let status = match *status {
                 Status::Ok if damaged => Status::ChecksumMismatch,
                 status => status,
@@ -191,7 +165,7 @@ unsafe impl Slice for RequestSlice {
             match status {
                 Status::Ok => self.arrived(std::slice::from_ref(piece), exchanged.counters),
                 status => {
-                    let error = refusal(exchanged.peer, piece, status);
+                    let error = piece.refusal(exchanged.peer, status);
                     self.batch.failed(piece.request, &error);
                 }
             }
@@ -210,27 +184,5 @@ unsafe impl Slice for RequestSlice {
 impl Drop for RequestSlice {
     fn drop(&mut self) {
         self.fail_in_place(&EngineError::Closed);
-    }
-}
-
-fn moved(pieces: &[RequestPiece]) -> Moved {
-    Moved {
-        operations: pieces.iter().filter(|piece| piece.is_first).count() as u64,
-        bytes: pieces.iter().map(|piece| piece.bytes).sum(),
-    }
-}
-
-fn refusal(peer: &str, piece: &RequestPiece, status: Status) -> EngineError {
-    let peer = peer.to_owned();
-    match status {
-        Status::InvalidParams => {
-            EngineError::RemoteAddress { peer, address: piece.remote, bytes: piece.bytes }
-        }
-        Status::InvalidWrite => {
-            EngineError::ReadOnly { peer, address: piece.remote, bytes: piece.bytes }
-        }
-        Status::InvalidReplica => EngineError::Peer(PeerError::Restarted { peer }),
-        Status::ChecksumMismatch => EngineError::Peer(PeerError::Damaged { peer }),
-        status => EngineError::Peer(PeerError::Refused { peer, status }),
     }
 }

@@ -38,8 +38,11 @@ pub use peer_address::{Dialect, PeerAddress};
 pub use reply::Reply;
 pub use scope::Scope;
 pub use server::dialects::Dialects;
-pub use server::{ConnectionState, MemoryOwner, MoveService, Range, Server, ServerError};
-pub use slice::{Memory, Slice};
+pub use server::{
+    CheckedRange, ConnectionState, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
+    ServerContext, ServerError,
+};
+pub use slice::{BatchMark, Memory, Slice, SliceHeader};
 pub use stats::{
     CounterTable, Exchanged, Moved, RemoteRoute, RouteCounters, UnderWay, record_copy,
 };

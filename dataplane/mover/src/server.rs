@@ -1,5 +1,6 @@
 //! Serving this process's memory: one listener per shard on one port.
 
+mod checked_range;
 mod connection;
 pub(crate) mod dialects;
 mod dispatch;
@@ -7,18 +8,20 @@ mod mooncake;
 mod owner;
 mod service;
 mod serving;
+mod session;
 mod verdict;
 
-use dialects::Dialects;
-pub use owner::{ConnectionState, MemoryOwner, Range};
+pub use checked_range::{CheckedRange, RangeStage};
+pub use owner::{MemoryOwner, PieceRequest};
 pub use service::MoveService;
+pub use session::{ConnectionState, ServerContext};
 
 use crate::limits::{SERVER_CONNECTIONS_MAX, STOP_DEADLINE};
 use perigee_port::{Port, PortOptions};
 use perigee_shard::{Environment, Local, Mailbox, ShardEnvironment, SocketError};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Why a port could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -59,11 +62,9 @@ impl<O: MemoryOwner> Server<O> {
     pub fn start(
         shards: &[Mailbox],
         address: SocketAddr,
-        owner: &Arc<O>,
-        dialect: Dialects,
+        service: &MoveService<O>,
     ) -> Result<Self, ServerError> {
         let mut server = Self { address, lanes: Vec::new() };
-        let service = MoveService::new(owner.clone(), dialect);
         for mailbox in shards {
             let (sender, receiver) = channel();
             let (end, ended) = channel();
@@ -89,7 +90,7 @@ impl<O: MemoryOwner> Server<O> {
         self.address
     }
 
-    /// Breaks the connections whose present request uses memory of this number ([`Range::memory`]).
+    /// Breaks the connections whose present request uses memory of this number ([`CheckedRange::new`]).
     pub fn revoke(&self, memory: usize) {
         self.each_port(move |port| port.service().revoke(port, memory));
     }

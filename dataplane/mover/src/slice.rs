@@ -19,6 +19,24 @@ pub struct Memory {
     pub bytes: u64,
 }
 
+/// How the pieces of a slice are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceHeader {
+    /// Which way its bytes go.
+    pub direction: Direction,
+    /// What names the pieces.
+    pub scope: Scope,
+}
+
+/// What a slice says about the batch that it belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchMark {
+    /// Tells the batch from others; the same for the whole life of the batch.
+    pub number: usize,
+    /// Whether its caller has taken it back.
+    pub is_canceled: bool,
+}
+
 /// Pieces that travel together in one exchange with one peer. A slice that is dropped has failed.
 ///
 /// # Safety
@@ -26,23 +44,25 @@ pub struct Memory {
 /// writes for a read, until the slice has settled or failed; those of a piece must have its length
 /// in sum.
 pub unsafe trait Slice: Debug + Send + 'static {
-    /// Which way its bytes go.
-    fn direction(&self) -> Direction;
-
-    /// What names the pieces.
-    fn scope(&self) -> Scope;
+    /// Which way its bytes go, and what names its pieces.
+    fn header(&self) -> SliceHeader;
 
     /// The owner's ranges, in order.
     fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator;
 
     /// One guard per piece, or none at all.
-    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator;
+    fn guards(&self) -> impl ExactSizeIterator<Item = Guard> + DoubleEndedIterator {
+        std::iter::empty()
+    }
 
     /// The local ranges of one piece, in order.
     fn memory(&self, piece: usize) -> impl Iterator<Item = Memory>;
 
-    /// CRC-32C of the local bytes of each piece, for peers that check them.
-    fn checksums(&self) -> Vec<u32>;
+    /// CRC-32C of the local bytes of each piece, for peers that check them; none if they are
+    /// checked otherwise.
+    fn checksums(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Called before its local memory is touched: what has to be staged or summed is staged and
     /// summed now.
@@ -51,11 +71,8 @@ pub unsafe trait Slice: Debug + Send + 'static {
     /// There is no memory to stage it in.
     fn prepare(&mut self) -> Result<(), PeerError>;
 
-    /// Tells the batch that it belongs to from others; the same for the whole life of the batch.
-    fn batch(&self) -> usize;
-
-    /// Whether its caller has taken it back.
-    fn is_canceled(&self) -> bool;
+    /// The batch that it belongs to.
+    fn batch_mark(&self) -> BatchMark;
 
     /// The exchange is over, and the memory is not touched any more.
     fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);
@@ -76,8 +93,7 @@ pub(crate) mod tests {
     /// A slice of no memory, for frames.
     #[derive(Clone, Debug)]
     pub(crate) struct Asked {
-        pub(crate) direction: Direction,
-        pub(crate) scope: Scope,
+        pub(crate) header: SliceHeader,
         pub(crate) pieces: Vec<Piece>,
         pub(crate) guards: Vec<Guard>,
     }
@@ -85,8 +101,7 @@ pub(crate) mod tests {
     /// Pieces of 64 bytes.
     pub(crate) fn asked(direction: Direction, pieces: usize) -> Asked {
         Asked {
-            direction,
-            scope: Scope::Registered,
+            header: SliceHeader { direction, scope: Scope::Registered },
             pieces: vec![Piece::new(1, 64); pieces],
             guards: Vec::new(),
         }
@@ -94,12 +109,8 @@ pub(crate) mod tests {
 
     // SAFETY: it has no memory.
     unsafe impl Slice for Asked {
-        fn direction(&self) -> Direction {
-            self.direction
-        }
-
-        fn scope(&self) -> Scope {
-            self.scope
+        fn header(&self) -> SliceHeader {
+            self.header
         }
 
         fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator {
@@ -122,12 +133,8 @@ pub(crate) mod tests {
             Ok(())
         }
 
-        fn batch(&self) -> usize {
-            0
-        }
-
-        fn is_canceled(&self) -> bool {
-            false
+        fn batch_mark(&self) -> BatchMark {
+            BatchMark::default()
         }
 
         fn settle(self, _: &Reply, _: &Exchanged<'_>) {}

@@ -8,7 +8,7 @@ use crate::direction::Direction;
 use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::slice::Slice;
+use crate::slice::{Slice, SliceHeader};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
@@ -60,7 +60,8 @@ impl Encoder {
     ) {
         let builder = &mut self.builder;
         builder.reset();
-        let (direction, segment) = (slice.direction(), slice.scope().segment());
+        let SliceHeader { direction, scope } = slice.header();
+        let segment = scope.segment();
         let guards = slice.guards();
         let guards = (guards.len() > 0).then(|| builder.create_vector_from_iter(guards));
         let writes = direction == Direction::Write;
@@ -212,11 +213,11 @@ mod tests {
     fn a_full_request_and_its_reply_fit_the_body_limit() {
         let mut slice = asked(Direction::Write, PIECES_MAX);
         slice.guards = vec![Guard::new(8, 9); PIECES_MAX];
-        slice.scope = Scope::Segment(Identity(5 << 70));
+        slice.header.scope = Scope::Segment(Identity(5 << 70));
         let frame = request(&slice, true);
         assert!(frame.len() - HEADER_BYTES <= BODY_BYTES_MAX);
         let decoded = decode_request(&frame[HEADER_BYTES..]).unwrap();
-        assert_eq!((decoded.scope, decoded.guards), (slice.scope, slice.guards));
+        assert_eq!((decoded.scope, decoded.guards), (slice.header.scope, slice.guards));
         assert_eq!((decoded.pieces.len(), decoded.checksum.len()), (PIECES_MAX, PIECES_MAX));
         let (sums, mut frame) = (vec![5; PIECES_MAX], Vec::new());
         Encoder::new().reply(&mut frame, 1, &[0; PIECES_MAX], &sums, 64);

@@ -20,11 +20,6 @@ pub struct PeerSession {
 }
 
 impl PeerSession {
-    /// For a new connection to a process with this RDMA, if it has any.
-    pub fn new(rdma: Option<Arc<Rdma>>) -> Self {
-        Self { rdma, pairs: None }
-    }
-
     async fn describe<E: Environment>(
         &mut self,
         environment: &E,
@@ -63,6 +58,13 @@ impl PeerSession {
 }
 
 impl ConnectionState for PeerSession {
+    /// The RDMA of the process, if it has any.
+    type Shared = Option<Arc<Rdma>>;
+
+    fn begin(rdma: &Self::Shared) -> Self {
+        Self { rdma: rdma.clone(), pairs: None }
+    }
+
     /// A connection that has queue pairs must not be silent for longer than their lease.
     fn silence(&self) -> Option<Duration> {
         self.pairs.as_ref().map(|_| LEASE)

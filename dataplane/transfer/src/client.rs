@@ -146,7 +146,7 @@ fn suits_the_caller(slices: &[ObjectSlice]) -> bool {
     let Some(first) = slices.first() else {
         return false;
     };
-    let limit = match first.direction() {
+    let limit = match first.header().direction {
         Direction::Read => CALLER_READ_BYTES_MAX,
         Direction::Write => CALLER_WRITE_BYTES_MAX,
     };

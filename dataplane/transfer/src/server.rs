@@ -8,9 +8,10 @@ pub use shard_server::SegmentShardServer;
 
 use crate::client::ObjectSlice;
 use crate::segments::SegmentTable;
-use owner::SegmentOwner;
 use perigee_memory::shared::Owner;
-use perigee_mover::{CounterTable, Dialects, Server, Shards, ShardsError, ShardsOptions};
+use perigee_mover::{
+    Dialects, MoveService, Server, ServerContext, Shards, ShardsError, ShardsOptions,
+};
 use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_shard::Congestion;
@@ -54,7 +55,7 @@ pub enum SegmentServerError {
 /// The data port of a process and, if it shares memory, what hands that out.
 #[derive(Debug)]
 pub struct SegmentServer {
-    server: Server<SegmentOwner>,
+    server: Server<SegmentTable>,
     shards: Shards<ObjectSlice>,
     sharing: Option<Owner>,
 }
@@ -79,14 +80,13 @@ impl SegmentServer {
             identity: options.identity,
             congestion: options.congestion.clone(),
         })?;
-        let owner = Arc::new(SegmentOwner {
-            table: table.clone(),
+        let context = ServerContext {
             identity: options.identity,
-            rdma: options.rdma.clone(),
-            ledger: CounterTable::default(),
-        });
-        let mailboxes = shards.mailboxes();
-        let server = Server::start(&mailboxes, options.address, &owner, Dialects::Own)?;
+            counters: Arc::default(),
+            shared: options.rdma.clone(),
+        };
+        let service = MoveService::new(table.clone(), context, Dialects::Own);
+        let server = Server::start(&shards.mailboxes(), options.address, &service)?;
         Ok(Self { server, shards, sharing })
     }
 

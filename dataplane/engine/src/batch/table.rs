@@ -2,8 +2,7 @@
 //! Invariant: a number names one batch only; a released slot gives the next batch another number.
 
 use super::submission::Submission;
-use crate::batch_error::BatchError;
-use crate::error::EngineError;
+use crate::error::{BatchError, EngineError};
 use crate::limits::BATCHES_MAX;
 use crate::request::BatchId;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

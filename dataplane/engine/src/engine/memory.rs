@@ -4,8 +4,7 @@
 
 use super::{EngineState, TransferEngine};
 use crate::arena::Arena;
-use crate::buffer_error::BufferError;
-use crate::error::EngineError;
+use crate::error::{BufferError, EngineError};
 use crate::limits::{UNREGISTER_DEADLINE, UNREGISTER_GRACE};
 use crate::registry::{MemoryLocation, RegisteredRegion, check_mapped};
 use perigee_memory::Segment;

@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
-use crate::slice::RequestPiece;
+use crate::request_piece::RequestPiece;
 use perigee_rails::{RailError, Sink};
 use perigee_rdma::{PeerRails, Rdma, peer_error};
 use std::sync::Arc;

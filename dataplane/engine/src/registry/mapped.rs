@@ -1,7 +1,7 @@
 //! Whether a range is memory of this process at all. A buffer that is not would turn a peer's
 //! request into a fault of ours.
 
-use crate::buffer_error::BufferError;
+use crate::error::BufferError;
 use std::sync::OnceLock;
 
 /// Refuses host memory that is not mapped.

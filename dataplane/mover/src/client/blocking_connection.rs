@@ -112,7 +112,7 @@ impl BlockingCall<'_> {
         }
         if let Err(error) = self.try_connections(&mut slices) {
             let first = slices.first().filter(|_| is_unreachable(&error));
-            first.inspect(|slice| record_unreachable(slice.direction(), SlotKey::CALLER));
+            first.inspect(|slice| record_unreachable(slice.header().direction, SlotKey::CALLER));
             slices.fail(&error);
         }
     }

@@ -79,7 +79,7 @@ impl Exchange {
 
 /// The local ranges that the payload of a request is taken from.
 pub(super) fn outgoing<S: Slice>(slice: &S) -> impl Iterator<Item = Memory> {
-    let writes = slice.direction() == Direction::Write;
+    let writes = slice.header().direction == Direction::Write;
     let pieces = if writes { slice.pieces().len() } else { 0 };
     (0..pieces).flat_map(|piece| slice.memory(piece))
 }
@@ -91,7 +91,7 @@ pub(super) fn incoming<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item
 
 /// The pieces of a read whose bytes come, and how many bytes each has.
 fn readable<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item = (usize, u64)> {
-    let reads = slice.direction() == Direction::Read;
+    let reads = slice.header().direction == Direction::Read;
     let pieces = slice.pieces().map(|piece| piece.bytes()).enumerate();
     let granted = pieces.zip(&reply.status);
     granted.filter(move |(_, status)| reads && **status == Status::Ok).map(|(piece, _)| piece)

@@ -24,7 +24,7 @@ pub(super) async fn exchange<T: Stream, S: Slice>(
     for (number, piece) in slice.pieces().enumerate() {
         let mut payload = Message::new();
         borrow(slice.memory(number), &mut payload);
-        let status = match slice.direction() {
+        let status = match slice.header().direction {
             Direction::Write => write(stream, piece, payload, with_status).await?,
             Direction::Read => read(stream, piece, payload, with_status).await?,
         };

@@ -4,10 +4,12 @@
 //! Whatever the peer sends, the task ends or waits for the next frame; a peer that stops in the
 //! middle of one is cut off.
 
-use super::owner::{ConnectionState, MemoryOwner, Range};
+use super::checked_range::CheckedRange;
+use super::owner::MemoryOwner;
 use super::service::MoveService;
 use super::serving::Serving;
-use super::verdict::{Checked, checksum, codes, judge, lend_last, place_early, settle};
+use super::session::ConnectionState;
+use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, settle};
 use crate::direction::Direction;
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
@@ -23,7 +25,7 @@ use std::io;
 
 struct Conversation<'a, E: Environment, O: MemoryOwner> {
     connection: &'a Connection<E, Serving>,
-    owner: &'a O,
+    service: &'a MoveService<O>,
     session: O::Session,
     link: Link,
     frames: Frames<E>,
@@ -36,15 +38,14 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
     connection: &Connection<E, Serving>,
 ) -> io::Result<()> {
     let (environment, stream) = (connection.environment(), connection.stream());
-    let owner = &*service.owner;
     let mut frames = Frames::new(environment, stream, &service.budget);
-    greet(&mut frames, owner.identity().low(), BODY_BYTES_MAX).await?;
+    greet(&mut frames, service.context.identity.low(), BODY_BYTES_MAX).await?;
     connection.recognize();
     frames.buffer().expect_least(REQUEST_BYTES_MIN);
     let mut conversation = Conversation {
         connection,
-        owner,
-        session: owner.session(),
+        service,
+        session: O::Session::begin(&service.context.shared),
         link: Link::of(stream.socket(), LinkRole::Answers),
         frames,
         encoder: Encoder::new(),
@@ -103,9 +104,9 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
 
     async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
         let begun = self.connection.environment().now();
-        let mut verdicts = judge(self.owner, request);
+        let mut verdicts = judge(self.service, request);
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
-        let memory = verdicts.iter().flatten().map(Range::memory);
+        let memory = verdicts.iter().flatten().map(CheckedRange::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
         let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
@@ -128,20 +129,20 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         &mut self,
         number: u64,
         request: &MoveRequest,
-        verdicts: &[Checked<O::Range>],
+        verdicts: &[Verdict],
     ) -> io::Result<()> {
         let mut payload = Message::new();
         for range in verdicts.iter().flatten() {
             lend_last(range, range.bytes(), &mut payload);
         }
-        let sum = |verdict: &Checked<O::Range>| verdict.as_ref().map_or(0, checksum);
+        let sum = |verdict: &Verdict| verdict.as_ref().map_or(0, checksum);
         let sums: Vec<u32> = match request.with_checksum {
             true => verdicts.iter().map(sum).collect(),
             false => Vec::new(),
         };
         let mut frame = Vec::with_capacity(128);
         let bytes = payload.bytes() as u64;
-        let granted = verdicts.iter().flatten().map(Range::bytes);
+        let granted = verdicts.iter().flatten().map(CheckedRange::bytes);
         debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
         self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes);
         self.send(frame, payload).await
@@ -151,7 +152,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         &mut self,
         number: u64,
         request: &MoveRequest,
-        verdicts: &mut [Checked<O::Range>],
+        verdicts: &mut [Verdict],
     ) -> io::Result<()> {
         self.receive_payload(request, verdicts).await?;
         for (verdict, sum) in verdicts.iter_mut().zip(&request.checksum) {
@@ -159,7 +160,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
                 *verdict = Err(Status::ChecksumMismatch);
             }
         }
-        verdicts.iter_mut().for_each(|verdict| settle(verdict, Range::store));
+        verdicts.iter_mut().for_each(|verdict| settle(verdict, CheckedRange::store));
         let mut frame = Vec::with_capacity(128);
         self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0);
         self.send(frame, Message::new()).await
@@ -170,7 +171,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
     async fn receive_payload(
         &mut self,
         request: &MoveRequest,
-        verdicts: &mut [Checked<O::Range>],
+        verdicts: &mut [Verdict],
     ) -> io::Result<()> {
         let total: usize = request.pieces.iter().map(|piece| piece.bytes() as usize).sum();
         let arriving = self.frames.buffer();

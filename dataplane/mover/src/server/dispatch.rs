@@ -14,7 +14,10 @@ impl<E: Environment, O: MemoryOwner> Service<E> for MoveService<O> {
     type State = Serving;
 
     fn enter(&self, stream: &E::Stream) -> Serving {
-        Serving { counters: self.owner.counters(stream.socket()), memory: RefCell::default() }
+        Serving {
+            counters: self.context.counters.arriving_over(stream.socket()),
+            memory: RefCell::default(),
+        }
     }
 
     async fn serve(&self, connection: &Connection<E, Serving>) -> io::Result<()> {

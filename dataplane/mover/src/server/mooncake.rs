@@ -4,7 +4,8 @@
 //! Bounds are checked as in our own dialect, and a peer that stops in the middle of a request is
 //! cut off.
 
-use super::owner::{MemoryOwner, Range};
+use super::checked_range::CheckedRange;
+use super::owner::{MemoryOwner, PieceRequest};
 use super::serving::Serving;
 use super::verdict::lend_last;
 use crate::direction::Direction;
@@ -27,7 +28,7 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
     while let Some(header) = receive_header(environment, stream).await? {
         // The whole range is checked, and kept, before its first step.
         let whole = find(owner, &header, header.address, header.bytes);
-        serving.uses(whole.iter().map(Range::memory));
+        serving.uses(whole.iter().map(CheckedRange::memory));
         let refused = usize::from(whole.is_err());
         serving.counters.served(header.bytes, refused);
         match (&whole, header.opcode) {
@@ -47,13 +48,13 @@ fn find<O: MemoryOwner>(
     header: &MooncakeHeader,
     address: u64,
     bytes: u64,
-) -> Result<O::Range, Status> {
+) -> Result<CheckedRange, Status> {
     let direction = match header.opcode {
         Opcode::Read => Direction::Read,
         Opcode::Write => Direction::Write,
     };
-    let piece = Piece::new(address, bytes);
-    owner.find(Scope::Registered, direction, &piece, None)
+    let piece = &Piece::new(address, bytes);
+    owner.find(&PieceRequest { scope: Scope::Registered, direction, piece, guard: None })
 }
 
 /// The next request, or `None` when the peer has left. Only its first byte may take as long as it

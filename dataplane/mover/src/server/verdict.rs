@@ -3,8 +3,11 @@
 //! Invariant: a piece that was refused is never touched, and a message that names a range keeps it.
 #![expect(unsafe_code, reason = "it reads and writes memory that an owner vouches for")]
 
-use super::owner::{MemoryOwner, Range};
+use super::checked_range::CheckedRange;
+use super::owner::{MemoryOwner, PieceRequest};
+use super::service::MoveService;
 use crate::direction::Direction;
+use crate::scope::Scope;
 use crate::wire::MoveRequest;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
@@ -15,17 +18,21 @@ use perigee_shard::Message;
 use std::io::{IoSlice, Read, Write};
 
 /// A piece that may be used, or why not.
-pub(super) type Checked<R> = Result<R, Status>;
+pub(super) type Verdict = Result<CheckedRange, Status>;
 
 /// Judges every piece of a request.
-pub(super) fn judge<O: MemoryOwner>(owner: &O, request: &MoveRequest) -> Vec<Checked<O::Range>> {
-    let registered = request.scope == crate::scope::Scope::Registered;
-    if registered && request.epoch != owner.identity().low() {
+pub(super) fn judge<O: MemoryOwner>(
+    service: &MoveService<O>,
+    request: &MoveRequest,
+) -> Vec<Verdict> {
+    let registered = request.scope == Scope::Registered;
+    if registered && request.epoch != service.context.identity.low() {
         return request.pieces.iter().map(|_| Err(Status::InvalidReplica)).collect();
     }
     let find = |(index, piece)| {
         let guard = request.guards.get(index);
-        let mut range = owner.find(request.scope, request.direction, piece, guard)?;
+        let (scope, direction) = (request.scope, request.direction);
+        let mut range = service.owner.find(&PieceRequest { scope, direction, piece, guard })?;
         debug_assert_eq!(range.bytes(), piece.bytes(), "the range that was asked for");
         range.stage(request.direction)?;
         Ok(range)
@@ -34,13 +41,13 @@ pub(super) fn judge<O: MemoryOwner>(owner: &O, request: &MoveRequest) -> Vec<Che
 }
 
 /// The status of each piece as it is written.
-pub(super) fn codes<R>(verdicts: &[Checked<R>]) -> Vec<i32> {
-    let code = |verdict: &Checked<R>| verdict.as_ref().map_or_else(|status| status.code(), |_| 0);
+pub(super) fn codes(verdicts: &[Verdict]) -> Vec<i32> {
+    let code = |verdict: &Verdict| verdict.as_ref().map_or_else(|status| status.code(), |_| 0);
     verdicts.iter().map(code).collect()
 }
 
 /// A piece whose staging fails is refused after all.
-pub(super) fn settle<R>(verdict: &mut Checked<R>, step: impl Fn(&R) -> Result<(), Status>) {
+pub(super) fn settle(verdict: &mut Verdict, step: impl Fn(&CheckedRange) -> Result<(), Status>) {
     if let Ok(range) = verdict
         && let Err(status) = step(range)
     {
@@ -49,7 +56,7 @@ pub(super) fn settle<R>(verdict: &mut Checked<R>, step: impl Fn(&R) -> Result<()
 }
 
 /// Appends the last `bytes` of a range to a message, which keeps the right to use them.
-pub(super) fn lend_last<R: Range>(range: &R, bytes: u64, message: &mut Message) {
+pub(super) fn lend_last(range: &CheckedRange, bytes: u64, message: &mut Message) {
     debug_assert!(bytes <= range.bytes());
     let first = range.host().wrapping_add((range.bytes() - bytes) as usize);
     // SAFETY: the range was checked, and the message keeps it.
@@ -58,16 +65,16 @@ pub(super) fn lend_last<R: Range>(range: &R, bytes: u64, message: &mut Message) 
 }
 
 /// CRC-32C of the bytes of a range.
-pub(super) fn checksum<R: Range>(range: &R) -> u32 {
-    // SAFETY: `Range` vouches for them.
+pub(super) fn checksum(range: &CheckedRange) -> u32 {
+    // SAFETY: a `CheckedRange` vouches for them.
     unsafe { crc32c_raw(range.host(), range.bytes() as usize) }
 }
 
 /// Puts payload that came with its frame into place. Returns how many bytes of each piece are still
 /// to come.
-pub(super) fn place_early<R: Range>(
+pub(super) fn place_early(
     request: &MoveRequest,
-    verdicts: &mut [Checked<R>],
+    verdicts: &mut [Verdict],
     early: &[u8],
 ) -> Vec<u64> {
     debug_assert_eq!(request.direction, Direction::Write);
@@ -87,7 +94,7 @@ pub(super) fn place_early<R: Range>(
 
 /// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be
 /// written must be an error and not a fault.
-fn place<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
+fn place(range: &CheckedRange, bytes: &[u8]) -> Result<(), Status> {
     debug_assert!(bytes.len() as u64 <= range.bytes(), "it ends within the range");
     let from = [IoSlice::new(bytes)];
     let into =
@@ -100,7 +107,7 @@ fn place<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
     }
 }
 
-fn place_by_pipe<R: Range>(range: &R, bytes: &[u8]) -> Result<(), Status> {
+fn place_by_pipe(range: &CheckedRange, bytes: &[u8]) -> Result<(), Status> {
     let piped = |bytes: &[u8]| {
         let (reader, mut writer) = std::io::pipe()?;
         writer.write_all(bytes)?;

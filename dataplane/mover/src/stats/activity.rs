@@ -26,7 +26,7 @@ impl<'a> CountedExchange<'a> {
         Self {
             peer,
             link,
-            direction: slice.direction(),
+            direction: slice.header().direction,
             lane,
             operations: slice.pieces().len() as u64,
             bytes: slice.bytes(),

@@ -7,7 +7,10 @@ use crate::error::TransferError;
 use crate::extent::footer;
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_mover::{Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice};
+use perigee_mover::{
+    BatchMark, Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice,
+    SliceHeader,
+};
 use perigee_schemas::{Identity, Status};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +25,8 @@ pub(crate) struct PlannedPiece {
     pub(crate) memory: Range<usize>,
 }
 
-/// Pieces of one segment that travel together.
+/// Pieces of one segment that travel together. Objects are checked as a whole, by their readers, so
+/// the pieces have no sums of their own.
 #[derive(Debug)]
 pub(crate) struct ObjectSlice {
     endpoint: Arc<str>,
@@ -138,12 +142,8 @@ impl ObjectSlice {
 // SAFETY: the caller of a batch keeps its buffers until every slice has reported; trailers live as
 // long as their slice. The planner gives each piece memory of its length.
 unsafe impl Slice for ObjectSlice {
-    fn direction(&self) -> Direction {
-        self.direction
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::Segment(self.segment)
+    fn header(&self) -> SliceHeader {
+        SliceHeader { direction: self.direction, scope: Scope::Segment(self.segment) }
     }
 
     fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + DoubleEndedIterator {
@@ -164,11 +164,6 @@ unsafe impl Slice for ObjectSlice {
         self.memory[range].iter().copied()
     }
 
-    /// Objects are checked as a whole, by their readers.
-    fn checksums(&self) -> Vec<u32> {
-        Vec::new()
-    }
-
     /// The sums are made right before the bytes are sent, so that sending finds them in the cache.
     fn prepare(&mut self) -> Result<(), PeerError> {
         if self.direction == Direction::Write && self.sums.is_empty() {
@@ -178,12 +173,12 @@ unsafe impl Slice for ObjectSlice {
         Ok(())
     }
 
-    fn batch(&self) -> usize {
-        self.batch.as_ref().map_or(0, |batch| Arc::as_ptr(batch) as usize)
-    }
-
-    fn is_canceled(&self) -> bool {
-        self.batch.as_ref().is_some_and(|batch| batch.is_canceled())
+    fn batch_mark(&self) -> BatchMark {
+        let mark = |batch: &Arc<JobBatch>| BatchMark {
+            number: Arc::as_ptr(batch) as usize,
+            is_canceled: batch.is_canceled(),
+        };
+        self.batch.as_ref().map(mark).unwrap_or_default()
     }
 
     /// What was read is summed while it is still in the cache.

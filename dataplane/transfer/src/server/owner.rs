@@ -5,56 +5,25 @@
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{
-    CounterTable, Direction, Guard, MemoryOwner, Piece, Range, RouteCounters, Scope,
-};
-use perigee_rdma::{PeerSession, Rdma};
+use perigee_mover::{CheckedRange, Direction, Guard, MemoryOwner, PieceRequest, Scope};
+use perigee_rdma::PeerSession;
+use perigee_schemas::Status;
 use perigee_schemas::extent::GENERATION_BYTES;
-use perigee_schemas::{Identity, Status};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// The segments as servers see them.
-#[derive(Debug)]
-pub(crate) struct SegmentOwner {
-    pub(crate) table: Arc<SegmentTable>,
-    pub(crate) identity: Identity,
-    pub(crate) rdma: Option<Arc<Rdma>>,
-    pub(crate) ledger: CounterTable,
-}
-
-/// A checked range of a segment.
-#[derive(Debug)]
-pub(crate) struct SegmentRange {
-    segment: Arc<Segment>,
-    first: *mut u8,
-    bytes: u64,
-}
-
-impl MemoryOwner for SegmentOwner {
-    type Range = SegmentRange;
+impl MemoryOwner for SegmentTable {
     type Session = PeerSession;
 
-    fn identity(&self) -> Identity {
-        self.identity
-    }
-
-    fn find(
-        &self,
-        scope: Scope,
-        direction: Direction,
-        piece: &Piece,
-        guard: Option<&Guard>,
-    ) -> Result<SegmentRange, Status> {
-        let Scope::Segment(id) = scope else {
+    fn find(&self, request: &PieceRequest<'_>) -> Result<CheckedRange, Status> {
+        let Scope::Segment(id) = request.scope else {
             return Err(Status::NotSupported);
         };
-        let segment = self.table.get(id).ok_or(Status::SegmentNotFound)?;
-        let (offset, bytes) = (piece.offset(), piece.bytes());
+        let segment = self.get(id).ok_or(Status::SegmentNotFound)?;
+        let (offset, bytes) = (request.piece.offset(), request.piece.bytes());
         let first = segment.range(offset, bytes);
         let first = first.ok_or(Status::InvalidParams)?;
-        match direction {
+        match request.direction {
             // The pages are made here, so that this process is charged for them and not killed for
             // them.
             Direction::Write => {
@@ -64,16 +33,10 @@ impl MemoryOwner for SegmentOwner {
             // What was never written is no object.
             Direction::Read => return Err(Status::InvalidReplica),
         }
-        guard.map_or(Ok(()), |guard| check(&segment, guard))?;
-        Ok(SegmentRange { segment, first, bytes })
-    }
-
-    fn session(&self) -> PeerSession {
-        PeerSession::new(self.rdma.clone())
-    }
-
-    fn counters(&self, socket: Option<BorrowedFd<'_>>) -> Arc<RouteCounters> {
-        self.ledger.arriving_over(socket)
+        request.guard.map_or(Ok(()), |guard| check(&segment, guard))?;
+        let kept = (Arc::as_ptr(&segment) as usize, segment as perigee_shard::Guard);
+        // SAFETY: the range was checked against its segment, which is kept mapped.
+        Ok(unsafe { CheckedRange::new(first, bytes, kept) })
     }
 }
 
@@ -97,44 +60,21 @@ fn check(segment: &Segment, guard: &Guard) -> Result<(), Status> {
     }
 }
 
-// SAFETY: the range was checked against its segment, which it keeps mapped.
-unsafe impl Range for SegmentRange {
-    fn host(&self) -> *mut u8 {
-        self.first
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn keep(&self) -> perigee_shard::Guard {
-        self.segment.clone()
-    }
-
-    fn memory(&self) -> usize {
-        Arc::as_ptr(&self.segment) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use perigee_memory::segment::SegmentOptions;
+    use perigee_mover::Piece;
+    use perigee_schemas::Identity;
 
     const BYTES: u64 = 8192;
 
-    fn owner() -> (SegmentOwner, Identity, Arc<Segment>) {
+    fn owner() -> (SegmentTable, Identity, Arc<Segment>) {
         let segment = Arc::new(Segment::create(BYTES, &SegmentOptions::default()).unwrap());
         segment.populate(0, BYTES).unwrap();
-        let (table, id) = (Arc::new(SegmentTable::default()), Identity(7));
+        let (table, id) = (SegmentTable::default(), Identity(7));
         table.insert(id, segment.clone());
-        let owner = SegmentOwner {
-            table,
-            identity: Identity(1),
-            rdma: None,
-            ledger: CounterTable::default(),
-        };
-        (owner, id, segment)
+        (table, id, segment)
     }
 
     #[test]
@@ -145,8 +85,10 @@ mod tests {
         unsafe { AtomicU64::from_ptr(word.cast()) }.store(5_u64.to_le(), Ordering::Release);
         let find = |offset, value| {
             let (piece, guard) = (Piece::new(0, 100), Guard::new(offset, value));
-            let scope = Scope::Segment(id);
-            owner.find(scope, Direction::Read, &piece, Some(&guard)).map(|range| range.bytes())
+            let (scope, direction) = (Scope::Segment(id), Direction::Read);
+            let (piece, guard) = (&piece, Some(&guard));
+            let found = owner.find(&PieceRequest { scope, direction, piece, guard });
+            found.map(|range| range.bytes())
         };
         assert_eq!(find(4096, 5), Ok(100));
         assert_eq!(find(4096, 6), Err(Status::InvalidReplica));
@@ -160,8 +102,8 @@ mod tests {
     fn nothing_outside_of_a_segment_is_found() {
         let (owner, id, _segment) = owner();
         let find = |scope, offset, bytes| {
-            let piece = Piece::new(offset, bytes);
-            let found = owner.find(scope, Direction::Write, &piece, None);
+            let (direction, piece) = (Direction::Write, &Piece::new(offset, bytes));
+            let found = owner.find(&PieceRequest { scope, direction, piece, guard: None });
             found.map(|range| range.bytes())
         };
         let own = Scope::Segment(id);

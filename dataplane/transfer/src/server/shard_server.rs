@@ -4,9 +4,8 @@
 //!
 //! [`SegmentServer`]: super::SegmentServer
 
-use super::owner::SegmentOwner;
 use crate::segments::SegmentTable;
-use perigee_mover::{CounterTable, Dialects, MoveService};
+use perigee_mover::{Dialects, MoveService, ServerContext};
 use perigee_port::{Port, PortOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, SocketError};
@@ -19,7 +18,7 @@ const CONNECTIONS_MAX: usize = 1024;
 
 /// A listener and the connections it has accepted.
 pub struct SegmentShardServer<E: Environment> {
-    port: Rc<Port<E, MoveService<SegmentOwner>>>,
+    port: Rc<Port<E, MoveService<SegmentTable>>>,
 }
 
 impl<E: Environment> SegmentShardServer<E> {
@@ -33,8 +32,8 @@ impl<E: Environment> SegmentShardServer<E> {
         table: Arc<SegmentTable>,
         identity: Identity,
     ) -> Result<Self, SocketError> {
-        let owner = SegmentOwner { table, identity, rdma: None, ledger: CounterTable::default() };
-        let service = MoveService::new(Arc::new(owner), Dialects::Own);
+        let context = ServerContext { identity, counters: Arc::default(), shared: None };
+        let service = MoveService::new(table, context, Dialects::Own);
         let options = PortOptions::new(CONNECTIONS_MAX);
         let port = Port::listen(environment, (address, false), options, service)?;
         Ok(Self { port })

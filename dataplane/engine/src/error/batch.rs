@@ -23,7 +23,7 @@ pub enum BatchError {
 }
 
 impl BatchError {
-    pub(crate) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         match self {
             Self::Unknown { .. } => Status::TaskNotFound,
             Self::Busy { .. } => Status::UnavailableInCurrentStatus,

@@ -54,7 +54,7 @@ pub enum BufferError {
 }
 
 impl BufferError {
-    pub(crate) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         match self {
             Self::Unusable { .. } | Self::NotRegistered { .. } => Status::InvalidParams,
             Self::Overlap { .. } => Status::SegmentAlreadyExists,

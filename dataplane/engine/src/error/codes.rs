@@ -1,9 +1,7 @@
 //! The numbers that callers see for an error. Invariant: an error of the project has a status, and
 //! clients of Mooncake find their own integers.
 
-use crate::batch_error::BatchError;
-use crate::buffer_error::BufferError;
-use crate::error::EngineError;
+use super::{BatchError, BufferError, EngineError};
 use crate::request::TransferState;
 use perigee_mover::PeerError;
 use perigee_schemas::Status;
