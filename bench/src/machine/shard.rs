@@ -58,19 +58,7 @@ pub(super) fn take(bench: &mut Bench<'_>) -> Result<(), BenchError> {
 /// An empty shard with a segment for so many keys.
 fn shard(keys: usize) -> KeyShard {
     let mut shard = KeyShard::new(ShardSettings::default());
-    let spec = SegmentSpec {
-        id: 1,
-        name: "host:1".to_owned(),
-        client: 1,
-        bytes: keys as u64 * SEGMENT_BYTES_PER_KEY,
-        base: 0,
-        endpoint: String::new(),
-        host_id: String::new(),
-        rendezvous: String::new(),
-        protocol: "tcp".to_owned(),
-        peer: None,
-    };
-    let spec = Arc::new(spec);
+    let spec = Arc::new(SegmentSpec::bare(1, 1, keys as u64 * SEGMENT_BYTES_PER_KEY));
     shard.apply(0, &SegmentEvent::Mounted { index: 0, spec });
     shard
 }

@@ -58,16 +58,9 @@ pub(crate) fn mount(client: &MasterClient, keys: usize) -> Result<(), BenchError
 pub(crate) fn store_keys(client: &MasterClient, keys: &[&str]) -> Result<(), BenchError> {
     let placement = WirePlacement {
         replica_num: 1,
-        soft_pin_action: 0,
-        soft_pin_ttl_ms: None,
-        with_soft_pin: false,
-        with_hard_pin: false,
-        prefer_alloc_in_same_node: false,
-        data_type: 0,
-        preferred_segments: &[],
-        excluded: &[],
         host_id: "bench",
         host_name: "bench",
+        ..WirePlacement::default()
     };
     for chunk in keys.chunks(PUT_BATCH) {
         let sizes = vec![PAYLOAD_BYTES; chunk.len()];

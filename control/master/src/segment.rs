@@ -32,6 +32,22 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
+    /// A segment without memory that anything could reach: identity, owner and size.
+    pub fn bare(id: u128, client: u128, bytes: u64) -> Self {
+        Self {
+            id,
+            name: String::new(),
+            client,
+            bytes,
+            base: 0,
+            endpoint: String::new(),
+            host_id: String::new(),
+            rendezvous: String::new(),
+            protocol: "tcp".to_owned(),
+            peer: None,
+        }
+    }
+
     /// Whether all texts are short enough to be sent to every client.
     pub(crate) fn is_short(&self) -> bool {
         [&self.name, &self.endpoint, &self.host_id, &self.rendezvous, &self.protocol]

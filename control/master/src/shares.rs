@@ -200,18 +200,7 @@ mod tests {
     const BYTES: u64 = 1 << 20;
 
     fn share() -> SegmentShare {
-        let spec = SegmentSpec {
-            id: 1,
-            name: "a".to_owned(),
-            client: 1,
-            bytes: BYTES,
-            base: 0,
-            endpoint: String::new(),
-            host_id: String::new(),
-            rendezvous: String::new(),
-            protocol: "tcp".to_owned(),
-            peer: None,
-        };
+        let spec = SegmentSpec::bare(1, 1, BYTES);
         SegmentShare::new(Arc::new(spec), SegmentShare::first_part(BYTES, 0, 1))
     }
 

@@ -38,18 +38,9 @@ impl Cache {
     fn new(segment_blocks: &[u64], settings: ShardSettings, step_ms: u64) -> Self {
         let mut shard = KeyShard::new(settings);
         for (index, blocks) in segment_blocks.iter().enumerate() {
-            let spec = SegmentSpec {
-                id: index as u128,
-                name: format!("host-{index}:1"),
-                client: 1,
-                bytes: blocks * extent_bytes(BLOCK_BYTES),
-                base: 0,
-                endpoint: String::new(),
-                host_id: String::new(),
-                rendezvous: String::new(),
-                protocol: "tcp".to_owned(),
-                peer: None,
-            };
+            let bytes = blocks * extent_bytes(BLOCK_BYTES);
+            let name = format!("host-{index}:1");
+            let spec = SegmentSpec { name, ..SegmentSpec::bare(index as u128, 1, bytes) };
             let event = SegmentEvent::Mounted { index: index as u32, spec: Arc::new(spec) };
             shard.apply(0, &event);
         }

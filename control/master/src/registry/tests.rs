@@ -14,16 +14,10 @@ use super::*;
 
 fn spec(id: u128, client: u128) -> SegmentSpec {
     SegmentSpec {
-        id,
         name: "host-a:12345".to_owned(),
-        client,
-        bytes: 1 << 20,
-        base: 0,
         endpoint: format!("host-a:{}", 1000 + client),
         host_id: "host-a".to_owned(),
-        rendezvous: String::new(),
-        protocol: "tcp".to_owned(),
-        peer: None,
+        ..SegmentSpec::bare(id, client, 1 << 20)
     }
 }
 

@@ -55,17 +55,11 @@ fn settings() -> ShardSettings {
 }
 
 fn spec(index: u32, bytes: u64) -> SegmentSpec {
+    let number = u128::from(index);
     SegmentSpec {
-        id: u128::from(index) + 1,
         name: format!("host-{index}:1"),
-        client: 100 + u128::from(index),
-        bytes,
-        base: 0,
-        endpoint: String::new(),
         host_id: format!("id-{index}"),
-        rendezvous: String::new(),
-        protocol: "tcp".to_owned(),
-        peer: None,
+        ..SegmentSpec::bare(number + 1, number + 100, bytes)
     }
 }
 

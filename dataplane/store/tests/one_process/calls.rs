@@ -220,19 +220,7 @@ fn lend_and_borrow(client: &Store, thread: usize) {
 const UPSERT: WriteForm = WriteForm { upsert: true, single: true };
 
 fn start_upsert(client: &MasterClient, key: &str) -> u64 {
-    let placement = WirePlacement {
-        replica_num: 1,
-        soft_pin_action: 0,
-        soft_pin_ttl_ms: None,
-        with_soft_pin: false,
-        with_hard_pin: false,
-        prefer_alloc_in_same_node: false,
-        data_type: 0,
-        preferred_segments: &[],
-        excluded: &[],
-        host_id: "",
-        host_name: "",
-    };
+    let placement = WirePlacement { replica_num: 1, ..WirePlacement::default() };
     let started = client.put_start(&[key], &[100], &[], &placement, UPSERT);
     started.unwrap().locations[0].generation
 }
