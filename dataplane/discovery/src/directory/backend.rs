@@ -16,6 +16,15 @@ pub(super) enum EntryState {
     Lost,
 }
 
+/// An entry that this process wants to have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EntryClaim<'a> {
+    pub(super) key: &'a str,
+    pub(super) value: &'a str,
+    /// What was stored when it was decided; `None` if there was nothing.
+    pub(super) seen: Option<&'a [u8]>,
+}
+
 /// An entry of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PublishedEntry {
@@ -45,15 +54,8 @@ pub(super) trait MetadataBackend: Send + Sync + Debug {
     fn get(&self, key: &str, until: Instant) -> Result<Option<Vec<u8>>, String>;
     /// Writes a value unconditionally.
     fn put(&self, key: &str, value: &str, until: Instant) -> Result<(), String>;
-    /// Writes a value if the one before is still the one that was seen (`None`: there was none);
-    /// false = it is not.
-    fn claim(
-        &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
-        until: Instant,
-    ) -> Result<bool, String>;
+    /// Writes an entry if the stored value is still the one that was seen; false = it is not.
+    fn claim(&self, claim: &EntryClaim<'_>, until: Instant) -> Result<bool, String>;
     /// Makes sure that an own entry is there and goes on living.
     fn refresh(&self, entry: &PublishedEntry, until: Instant) -> Result<EntryState, String>;
     /// Removes an own entry, unless another process has replaced it.

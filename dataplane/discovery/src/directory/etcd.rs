@@ -3,7 +3,7 @@
 //! Invariant: entries are compared and replaced in transactions; another process's entry under
 //! the same key is never removed or refreshed.
 
-use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::backend::{EntryClaim, EntryState, MetadataBackend, PublishedEntry};
 use super::gateway::{Gateway, GatewayError};
 use crate::error::DiscoveryError;
 use crate::settings::DiscoverySettings;
@@ -142,18 +142,12 @@ impl MetadataBackend for Etcd {
         Ok(())
     }
 
-    fn claim(
-        &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
-        until: Instant,
-    ) -> Result<bool, String> {
-        let condition = match seen {
-            Some(seen) => has_value(key, seen),
-            None => is_absent(key),
+    fn claim(&self, claim: &EntryClaim<'_>, until: Instant) -> Result<bool, String> {
+        let condition = match claim.seen {
+            Some(seen) => has_value(claim.key, seen),
+            None => is_absent(claim.key),
         };
-        self.put_if(&condition, (key, value), until)
+        self.put_if(&condition, (claim.key, claim.value), until)
     }
 
     fn begin_beat(&self, until: Instant) -> Result<(), String> {

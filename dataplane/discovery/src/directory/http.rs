@@ -6,7 +6,7 @@
 //! service lets records expire; what a crash leaves behind in another is replaced by the next
 //! engine of that name.
 
-use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::backend::{EntryClaim, EntryState, MetadataBackend, PublishedEntry};
 use super::web::{HttpAnswer, Web};
 use crate::error::DiscoveryError;
 use crate::settings::{DiscoverySettings, Secret};
@@ -145,13 +145,8 @@ impl MetadataBackend for Http {
         }
     }
 
-    fn claim(
-        &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
-        until: Instant,
-    ) -> Result<bool, String> {
+    fn claim(&self, claim: &EntryClaim<'_>, until: Instant) -> Result<bool, String> {
+        let EntryClaim { key, value, seen } = *claim;
         match (self.read(key, until)?, seen) {
             (None, _) => self.write_absent(key, value, until),
             (Some(stored), Some(seen)) if stored.value == seen => match stored.tag {

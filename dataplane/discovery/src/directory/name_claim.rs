@@ -3,6 +3,7 @@
 //! the current owner keeps the name.
 
 use super::RecordKeys;
+use super::backend::EntryClaim;
 use super::renewal::EntryRenewer;
 use crate::error::{DiscoveryError, HandshakeError, HandshakeFrameError};
 use crate::handshake::HandshakeClient;
@@ -31,7 +32,8 @@ pub(super) fn take(
             holder = held.to_string();
         }
         let until = server.until(Duration::MAX);
-        if renewer.claim(key, &mine, stored.as_deref(), until)? {
+        let claim = EntryClaim { key, value: &mine, seen: stored.as_deref() };
+        if renewer.claim(&claim, until)? {
             return Ok(());
         }
         // Another process wrote between the look and the claim; look at its record now.

@@ -1,7 +1,7 @@
 //! Redis: each entry is a string with an expiry that renewals extend. Invariant: a connection is
 //! used by one call at a time and given up after any failure on it; no call waits for another.
 
-use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::backend::{EntryClaim, EntryState, MetadataBackend, PublishedEntry};
 use crate::address::{resolve, share};
 use crate::settings::DiscoverySettings;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _};
@@ -146,13 +146,8 @@ impl MetadataBackend for Redis {
         self.ask(&command, until)
     }
 
-    fn claim(
-        &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
-        until: Instant,
-    ) -> Result<bool, String> {
+    fn claim(&self, claim: &EntryClaim<'_>, until: Instant) -> Result<bool, String> {
+        let EntryClaim { key, value, seen } = *claim;
         let Some(seen) = seen else {
             return self.put_absent(key, value, until);
         };

@@ -4,7 +4,7 @@
 //! that lost everything gets all entries again with the next renewal. No caller waits beyond its
 //! deadline, neither for the server nor for other callers.
 
-use super::backend::{EntryState, PublishedEntry};
+use super::backend::{EntryClaim, EntryState, PublishedEntry};
 use super::server::NamedBackend;
 use super::timed_mutex::{TimedGuard, TimedMutex};
 use crate::error::DiscoveryError;
@@ -86,18 +86,16 @@ impl EntryRenewer {
     /// now on; false = it is not.
     pub(super) fn claim(
         &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
+        claim: &EntryClaim<'_>,
         until: Instant,
     ) -> Result<bool, DiscoveryError> {
         let mut entries = self.shared.entries(until)?;
         self.check_open()?;
-        if !self.shared.server.claim(key, value, seen, until)? {
+        if !self.shared.server.claim(claim, until)? {
             return Ok(false);
         }
-        entries.retain(|entry| entry.key != key);
-        entries.push(PublishedEntry::written(key, value));
+        entries.retain(|entry| entry.key != claim.key);
+        entries.push(PublishedEntry::written(claim.key, claim.value));
         self.start()?;
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! The metadata server that a setting names, with the name it has in errors.
 //! Invariant: no password is shown.
 
-use super::backend::{EntryState, MetadataBackend, PublishedEntry};
+use super::backend::{EntryClaim, EntryState, MetadataBackend, PublishedEntry};
 use super::etcd::Etcd;
 use super::http::Http;
 use super::redis::Redis;
@@ -65,12 +65,10 @@ impl NamedBackend {
 
     pub(super) fn claim(
         &self,
-        key: &str,
-        value: &str,
-        seen: Option<&[u8]>,
+        claim: &EntryClaim<'_>,
         until: Instant,
     ) -> Result<bool, DiscoveryError> {
-        self.named(self.backend.claim(key, value, seen, until))
+        self.named(self.backend.claim(claim, until))
     }
 
     pub(super) fn refresh(
