@@ -1,7 +1,7 @@
 //! What is wrong with the settings of a start. Invariant: each message names the setting, where it
 //! came from, and what to write instead.
 
-use crate::settings::Origin;
+use crate::origin::Origin;
 use std::path::PathBuf;
 
 /// Process exit code for every error of this kind (wrong usage).

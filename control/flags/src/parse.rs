@@ -8,8 +8,8 @@
 use crate::error::FlagError;
 use crate::flag::{Flag, ValueKind};
 use crate::limits::ARGUMENTS_MAX;
+use crate::origin::Origin;
 use crate::program::Program;
-use crate::settings::Origin;
 use crate::value::shortened;
 use std::iter::Peekable;
 

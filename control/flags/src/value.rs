@@ -4,8 +4,8 @@
 use crate::error::FlagError;
 use crate::flag::{Bounds, Flag, ValueKind};
 use crate::limits::{SHOWN_VALUE_CHARS_MAX, VALUE_BYTES_MAX};
+use crate::origin::Origin;
 use crate::quantity::{parse_duration_ms, parse_size_bytes};
-use crate::settings::Origin;
 
 /// A value of one of the kinds; durations are milliseconds and sizes are bytes.
 #[derive(Debug, Clone, PartialEq)]
