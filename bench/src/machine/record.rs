@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use perigee_activity::{Direction, Link, LinkRole, Page, Route, SlotKey};
+use perigee_activity::{Direction, Link, LinkRole, Page, Route, Slot, SlotKey};
 
 use super::Bench;
 use crate::error::BenchError;
@@ -20,7 +20,7 @@ pub(super) fn take(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let page = Page::private().map_err(|error| BenchError::program("activity page", error))?;
     let page: &'static Page = Box::leak(Box::new(page));
     let key = SlotKey::new("bench", Route::Tcp, Direction::Write, 0);
-    let Some(slot) = page.claim(key) else {
+    let Some(slot) = Slot::claim(page, key) else {
         return Err(BenchError::program("activity page", "it has no room"));
     };
     let link = Link::claim(page, "bench", Ipv4Addr::LOCALHOST.into(), LinkRole::Asks);

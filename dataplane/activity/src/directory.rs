@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use crate::layout::{Direction, MAGIC, Route, SlotKey};
     use crate::page::Page;
+    use crate::slot::Slot;
     use nix::fcntl::FlockArg;
 
     fn page_in(directory: &PageDirectory) -> &'static Page {
@@ -103,7 +104,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = PageDirectory::new(folder.path().join("pages"));
         let key = SlotKey::new("mlx5_0", Route::Rdma, Direction::Write, 3);
-        let slot = page_in(&directory).claim(key).unwrap();
+        let slot = Slot::claim(page_in(&directory), key).unwrap();
         slot.record(4096, 1500, 20);
         slot.record_failure();
         slot.set_depth(2);

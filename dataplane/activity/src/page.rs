@@ -8,7 +8,6 @@ use crate::layout::{
     SLOT_BYTES, SlotKey, VERSION,
 };
 use crate::limits::{LINKS, SLOTS};
-use crate::slot::Slot;
 use nix::fcntl::Flock;
 use nix::libc::atexit;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -157,9 +156,9 @@ impl Page {
         self.path.as_deref()
     }
 
-    /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None`
-    /// when the page is full.
-    pub fn claim(&'static self, key: SlotKey) -> Option<Slot> {
+    /// A place for a thread: one that an earlier thread gave back, whose counters go on; else an
+    /// unused one.
+    pub(crate) fn claim_slot(&'static self, key: SlotKey) -> Option<(usize, &'static Cells)> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match claims.idle.get_mut(&key).and_then(Vec::pop) {
             Some(index) => index,
@@ -175,7 +174,7 @@ impl Page {
             }
             None => return None,
         };
-        Some(Slot::new(self, index, &self.cells[index]))
+        Some((index, &self.cells[index]))
     }
 
     /// A place for a connection: one that a connection between the same ends gave back, whose
@@ -231,6 +230,7 @@ fn map_error(error: nix::Error) -> PageError {
 mod tests {
     use super::*;
     use crate::layout::{Direction, Route};
+    use crate::slot::Slot;
 
     fn leaked() -> &'static Page {
         Box::leak(Box::new(Page::private().unwrap()))
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn a_slot_given_back_goes_on_counting_for_the_same_key() {
         let page = leaked();
-        let first = page.claim(key(0)).unwrap();
+        let first = Slot::claim(page, key(0)).unwrap();
         first.record(10, 100, 0);
         drop(first);
-        let other = page.claim(key(1)).unwrap();
-        let again = page.claim(key(0)).unwrap();
+        let other = Slot::claim(page, key(1)).unwrap();
+        let again = Slot::claim(page, key(0)).unwrap();
         again.record(5, 100, 0);
         assert_eq!(page.cells[0].bytes.load(Ordering::Relaxed), 15);
         assert_eq!(page.cells[1].bytes.load(Ordering::Relaxed), 0);
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn two_writers_of_one_key_have_two_slots() {
         let page = leaked();
-        let (one, two) = (page.claim(key(0)).unwrap(), page.claim(key(0)).unwrap());
+        let (one, two) = (Slot::claim(page, key(0)).unwrap(), Slot::claim(page, key(0)).unwrap());
         one.record(1, 1, 1);
         two.record(2, 2, 2);
         let bytes = |index: usize| page.cells[index].bytes.load(Ordering::Relaxed);
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn a_full_page_hands_out_no_slot() {
         let page = leaked();
-        let slots: Vec<_> = (0..SLOTS).map(|n| page.claim(key(n as u16)).unwrap()).collect();
-        assert!(page.claim(key(9999)).is_none());
+        let slots: Vec<_> = (0..SLOTS).map(|n| Slot::claim(page, key(n as u16)).unwrap()).collect();
+        assert!(Slot::claim(page, key(9999)).is_none());
         drop(slots);
-        assert!(page.claim(key(3)).is_some());
+        assert!(Slot::claim(page, key(3)).is_some());
     }
 }

@@ -16,8 +16,11 @@ pub struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(page: &'static Page, index: usize, cells: &'static Cells) -> Self {
-        Self { page, index, cells, thread: PhantomData }
+    /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None`
+    /// when the page is full.
+    pub fn claim(page: &'static Page, key: SlotKey) -> Option<Self> {
+        let (index, cells) = page.claim_slot(key)?;
+        Some(Self { page, index, cells, thread: PhantomData })
     }
 
     /// What the slot counts.

@@ -35,7 +35,7 @@ fn with_slot(key: SlotKey, count: impl FnOnce(&Slot)) {
         let index = match found {
             Some(index) => index,
             None => {
-                let Some(slot) = page().and_then(|page| page.claim(key)) else {
+                let Some(slot) = page().and_then(|page| Slot::claim(page, key)) else {
                     return;
                 };
                 if slots.len() == SLOTS_PER_THREAD {

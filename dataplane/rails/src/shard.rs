@@ -225,8 +225,9 @@ impl RailShard {
 /// is left.
 fn activity(rail: &Rail, shard: u32) -> Option<(Slot, Slot)> {
     let page = page()?;
-    let claim =
-        |direction| page.claim(SlotKey::new(rail.name(), Route::Rdma, direction, shard as u16));
+    let claim = |direction| {
+        Slot::claim(page, SlotKey::new(rail.name(), Route::Rdma, direction, shard as u16))
+    };
     Some((claim(Direction::Read)?, claim(Direction::Write)?))
 }
 

@@ -179,7 +179,7 @@ fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Direction, Page, PageDirectory, pages};
+    use perigee_activity::{Direction, Page, PageDirectory, Slot, pages};
     use perigee_topology::Roots;
 
     struct Host {
@@ -194,7 +194,7 @@ mod tests {
         let directory = PageDirectory::new(folder.path().join("pages"));
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, 0);
-        let slot = Box::leak(Box::new(page.claim(key).unwrap()));
+        let slot = Box::leak(Box::new(Slot::claim(page, key).unwrap()));
         slot.record(100, 1000, 10);
         slot.set_depth(3);
         Host {
@@ -244,7 +244,7 @@ mod tests {
             let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
             for nic in begin..nics.min(begin + 500) {
                 let key = SlotKey::new(&format!("nic{nic}"), Route::Tcp, Direction::Write, 0);
-                page.claim(key).unwrap().record(bytes, 1000, 10);
+                Slot::claim(page, key).unwrap().record(bytes, 1000, 10);
             }
         }
         (directory, folder)

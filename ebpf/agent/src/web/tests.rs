@@ -3,7 +3,7 @@
 use super::{STALLED, stalled};
 use crate::board::SnapshotBoard;
 use crate::{Agent, AgentOptions};
-use perigee_activity::{Direction, Page, PageDirectory, Route, SlotKey};
+use perigee_activity::{Direction, Page, PageDirectory, Route, Slot, SlotKey};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn agent() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let directory = PageDirectory::new(folder.path().join("activity"));
     let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
-    let slot = page.claim(SlotKey::new("eth7", Route::Tcp, Direction::Write, 2)).unwrap();
+    let slot = Slot::claim(page, SlotKey::new("eth7", Route::Tcp, Direction::Write, 2)).unwrap();
     slot.record(4096, 30_000, 500);
     std::mem::drop(slot);
     let options = AgentOptions {
