@@ -10,13 +10,13 @@ mod rail_batch;
 mod rail_job;
 mod rail_route;
 mod shard_client;
+mod tcp_route;
 
 pub use job::{ReadJob, WriteJob};
 pub use shard_client::{SegmentClient, SubmittedJobs};
 
 use crate::activity::record_copy;
-use crate::client::tcp_batch::TcpBatch;
-use crate::client::{Content, FarJob, SlicePlan, TcpClient, TcpOptions};
+use crate::client::{Content, FarJob, TcpOptions};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::limits::COPIED_UNASKED_MAX;
@@ -34,8 +34,9 @@ use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Congestion, monotonic, poll_interruption};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
+use tcp_route::TcpRoute;
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -64,15 +65,7 @@ pub struct ObjectEngine {
     options: ObjectEngineOptions,
     own: Arc<SegmentTable>,
     guest: Guest,
-    tcp: RwLock<Tcp>,
-}
-
-#[derive(Debug, Default)]
-enum Tcp {
-    #[default]
-    Unused,
-    Started(Arc<TcpClient>),
-    Closed,
+    tcp: TcpRoute,
 }
 
 impl ObjectEngine {
@@ -82,7 +75,13 @@ impl ObjectEngine {
         // anything itself: the memory of a node on the same host is read and written by its
         // clients.
         perigee_activity::page();
-        Self { options, own, guest: Guest::default(), tcp: RwLock::default() }
+        let tcp = TcpRoute::new(TcpOptions {
+            identity: options.identity,
+            shards: options.shards,
+            deadline: options.deadline,
+            congestion: options.congestion.clone(),
+        });
+        Self { options, own, guest: Guest::default(), tcp }
     }
 
     /// Writes objects; the outcome of each is the CRC-32C of its payload.
@@ -108,7 +107,7 @@ impl ObjectEngine {
         let reaches: Vec<_> = jobs.iter().map(|job| self.reach(job.place(), job.bytes())).collect();
         let far = jobs.iter().zip(&reaches).filter(|(_, reach)| is_far(reach));
         let remote: Vec<FarJob> = far.map(|(job, _)| job.far_job()).collect();
-        let under_way = RemoteBatch::begin(self, &remote);
+        let under_way = self.begin_remote(&remote);
         let mut copied = 0;
         let near = jobs.iter().zip(&reaches).map(|(job, reach)| match reach {
             Ok(Some(_)) if breaks_off(&mut copied, job.bytes()) => Err(PeerError::Canceled.into()),
@@ -132,6 +131,10 @@ impl ObjectEngine {
         outcome
     }
 
+    fn begin_remote<'a>(&'a self, jobs: &'a [FarJob]) -> RemoteBatch<'a> {
+        RemoteBatch::begin(&self.tcp, self.options.rdma.as_ref(), jobs)
+    }
+
     /// Reads ranges of objects; each covering block is checked.
     ///
     /// # Safety
@@ -150,7 +153,7 @@ impl ObjectEngine {
             }
         }
         let mut routes = near_routes(&reaches);
-        let mut landed = RemoteBatch::begin(self, &remote).wait().into_iter();
+        let mut landed = self.begin_remote(&remote).wait().into_iter();
         let mut outcome = Vec::with_capacity(jobs.len());
         let covered = jobs.iter().zip(&reaches).zip(covers);
         for (((job, reach), cover), route) in covered.zip(&mut routes) {
@@ -190,20 +193,12 @@ impl ObjectEngine {
     /// then.
     pub fn sweep(&self) {
         self.guest.sweep();
-        let tcp = self.tcp.read().unwrap_or_else(PoisonError::into_inner);
-        if let Tcp::Started(tcp) = &*tcp {
-            tcp.sweep();
-        }
+        self.tcp.sweep();
     }
 
     /// Breaks all connections; transfers in flight fail, and later ones over TCP too.
     pub fn close(&self) {
-        let mut tcp = self.tcp.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *tcp, Tcp::Closed);
-        drop(tcp);
-        if let Tcp::Started(tcp) = before {
-            tcp.stop();
-        }
+        self.tcp.close();
     }
 
     /// The nearest way to a place for buffers of this many bytes; `None` if this process cannot
@@ -238,37 +233,6 @@ impl ObjectEngine {
         let reach =
             NearMemory::find(place, options.routes, &options.host_id, &self.own, &self.guest);
         reach.is_some()
-    }
-
-    fn over_tcp(&self, jobs: &[FarJob]) -> TcpBatch {
-        if jobs.is_empty() {
-            return TcpBatch::default();
-        }
-        match self.tcp() {
-            Ok(tcp) => tcp.submit(SlicePlan::new(jobs)),
-            Err(error) => TcpBatch::refused(&error, jobs.len()),
-        }
-    }
-
-    fn tcp(&self) -> Result<Arc<TcpClient>, TransferError> {
-        if let Tcp::Started(tcp) = &*self.tcp.read().unwrap_or_else(PoisonError::into_inner) {
-            return Ok(tcp.clone());
-        }
-        let mut tcp = self.tcp.write().unwrap_or_else(PoisonError::into_inner);
-        match &*tcp {
-            Tcp::Started(tcp) => return Ok(tcp.clone()),
-            Tcp::Closed => return Err(TransferError::Engine("it has been closed".to_owned())),
-            Tcp::Unused => {}
-        }
-        let options = &self.options;
-        let started = Arc::new(TcpClient::start(TcpOptions {
-            identity: options.identity,
-            shards: options.shards,
-            deadline: options.deadline,
-            congestion: options.congestion.clone(),
-        })?);
-        *tcp = Tcp::Started(started.clone());
-        Ok(started)
     }
 }
 

@@ -2,18 +2,20 @@
 //! otherwise, and over TCP what the rails gave back. Invariant: each job has one outcome, and the
 //! route that it came by.
 
-use super::ObjectEngine;
 use super::rail_batch::{Passed, RailJobs};
+use super::tcp_route::TcpRoute;
 use crate::client::FarJob;
 use crate::client::tcp_batch::TcpBatch;
 use crate::error::TransferError;
 use crate::route::Route;
+use perigee_rdma::Rdma;
+use std::sync::Arc;
 
 type RoutedResults = Vec<(Route, Result<u32, TransferError>)>;
 
 /// Jobs on their way.
 pub(super) struct RemoteBatch<'a> {
-    engine: &'a ObjectEngine,
+    route: &'a TcpRoute,
     jobs: &'a [FarJob],
     rails: Option<RailJobs>,
     tcp: TcpBatch,
@@ -22,20 +24,20 @@ pub(super) struct RemoteBatch<'a> {
 }
 
 impl<'a> RemoteBatch<'a> {
-    pub(super) fn begin(engine: &'a ObjectEngine, jobs: &'a [FarJob]) -> Self {
+    pub(super) fn begin(route: &'a TcpRoute, rdma: Option<&Arc<Rdma>>, jobs: &'a [FarJob]) -> Self {
         let all = || jobs.iter().enumerate();
-        let Some(rdma) = engine.options.rdma.as_ref().filter(|_| !jobs.is_empty()) else {
+        let Some(rdma) = rdma.filter(|_| !jobs.is_empty()) else {
             return Self {
-                engine,
+                route,
                 jobs,
                 rails: None,
-                tcp: engine.over_tcp(jobs),
+                tcp: route.begin(jobs),
                 over_tcp: (0..jobs.len()).collect(),
             };
         };
-        let (batch, over_tcp) = RailJobs::begin(rdma, all(), engine.options.deadline);
-        let tcp = engine.over_tcp(&picked(jobs, &over_tcp));
-        Self { engine, jobs, rails: Some(batch), tcp, over_tcp }
+        let (batch, over_tcp) = RailJobs::begin(rdma, all(), route.deadline());
+        let tcp = route.begin(&picked(jobs, &over_tcp));
+        Self { route, jobs, rails: Some(batch), tcp, over_tcp }
     }
 
     pub(super) fn wait(self) -> RoutedResults {
@@ -50,7 +52,7 @@ impl<'a> RemoteBatch<'a> {
             }
         }
         let again = picked(self.jobs, &diverted);
-        let again = self.engine.over_tcp(&again).wait();
+        let again = self.route.begin(&again).wait();
         let by_tcp = self.over_tcp.into_iter().zip(landed);
         for (job, result) in by_tcp.chain(diverted.into_iter().zip(again)) {
             outcome[job] = Some((Route::Tcp, result));
