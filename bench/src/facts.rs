@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 mod nic;
 
 pub(crate) use nic::Nic;
+use nic::or_dash;
 
 /// One machine at the time of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,10 +125,6 @@ impl Machine {
 fn read_word(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.trim().to_owned()
-}
-
-fn or_dash(word: &str) -> &str {
-    if word.is_empty() { "-" } else { word }
 }
 
 fn cpu_model(root: &Path) -> String {

@@ -87,3 +87,9 @@ pub(crate) const SPREAD_PARTS_MIN: usize = 3;
 pub(crate) const NEAR_KEYS: usize = 64;
 /// Calls' worth of blocks that `bench store` keeps stored per thread.
 pub(crate) const STORED_CALLS_MAX: usize = 1024;
+
+/// Memory of a cluster of our own, in pools: blocks that were removed but read a moment ago still
+/// hold their space.
+pub(crate) const SEGMENT_POOLS: u64 = 3;
+/// Leases of a cluster that is not ours: Mooncake's default of five seconds, and some.
+pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);

@@ -2,8 +2,6 @@
 //! does without it.
 //! Invariant: only keys of this run are ever removed, so a cluster in use can be measured.
 
-use std::time::Duration;
-
 use perigee_flags::Settings;
 use perigee_schemas::Status;
 use perigee_store::Store;
@@ -29,13 +27,8 @@ use worker::StoreWorker;
 mod settings;
 mod worker;
 
-/// Memory of a cluster of our own, in pools: blocks that were removed but read a moment ago still
-/// hold their space.
-pub(crate) const SEGMENT_POOLS: u64 = 3;
 /// What a cluster of our own prints before its address.
 pub(crate) const READY: &str = "Cluster ready: ";
-/// Leases of a cluster that is not ours: Mooncake's default of five seconds, and some.
-pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
 /// Smallest blocks for which a copy is what a call should cost.
 const LARGE_BYTES: u64 = 1 << 20;
 

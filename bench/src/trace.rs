@@ -11,7 +11,7 @@ use perigee_store::Store;
 use crate::ends::cluster::open_store;
 use crate::ends::own_host;
 use crate::error::BenchError;
-use crate::limits::NEAR_KEYS;
+use crate::limits::{NEAR_KEYS, SEGMENT_POOLS};
 use crate::load::drive::{Measured, Span, drive};
 use crate::load::latency::Latency;
 use crate::load::removal::{self, left_behind};
@@ -19,7 +19,7 @@ use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL
 use crate::run::{Run, Tool};
 use crate::settings::route_word;
 use crate::stop::Stop;
-use crate::store::{SEGMENT_POOLS, cluster};
+use crate::store::cluster;
 use record::read_trace;
 use replay::{Calls, Replayer, Tally};
 use settings::{EXAMPLES, PROGRAM, TraceSettings};

@@ -3,6 +3,7 @@
 //! Invariant: both ends poll an io_uring and never sleep, one connection per block in flight, Reno,
 //! no checksum.
 
+mod block;
 mod caller;
 mod poller;
 mod server;
@@ -17,37 +18,11 @@ use crate::error::BenchError;
 use crate::load::drive::Measured;
 use nix::sys::socket::{setsockopt, sockopt};
 
+pub(crate) use block::Pump;
+
+use block::{BlockMemory, NAME};
 use caller::Caller;
 use server::Server;
-
-/// Name in messages.
-const NAME: &str = "pump";
-/// Bytes of a request: what to do, where, and how many bytes.
-const REQUEST_BYTES: usize = 24;
-/// Bytes in front of an answer.
-const ANSWER_BYTES: usize = 16;
-const GET: u64 = 1;
-const PUT: u64 = 2;
-
-/// What the pump moves.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pump {
-    /// From the serving memory to the calling one, or back.
-    pub(crate) gets: bool,
-    /// Bytes of a block.
-    pub(crate) bytes: usize,
-    /// Blocks in flight, each on its own connection.
-    pub(crate) depth: usize,
-    /// CPU of the serving thread; the calling thread is where it is.
-    pub(crate) cpu: Option<usize>,
-}
-
-/// A block of memory at an address, which the caller keeps alive and to itself.
-#[derive(Debug, Clone, Copy)]
-struct Ground {
-    base: usize,
-    bytes: usize,
-}
 
 impl Pump {
     /// Moves blocks for about `time` between random places of the pair.
@@ -55,8 +30,8 @@ impl Pump {
     /// # Errors
     /// What the system refuses.
     pub(crate) fn run(&self, pair: &MemoryPair, time: Duration) -> Result<Measured, BenchError> {
-        let ground = |base: *mut u8| Ground { base: base as usize, bytes: pair.bytes() };
-        let (near, far) = (ground(pair.buffer()), ground(pair.segment()));
+        let memory = |base: *mut u8| BlockMemory { base: base as usize, bytes: pair.bytes() };
+        let (near, far) = (memory(pair.buffer()), memory(pair.segment()));
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
         let (cpu, depth) = (self.cpu, self.depth);

@@ -26,6 +26,11 @@ pub(crate) struct Nic {
     pub(crate) firmware: String,
 }
 
+/// A fact as a line shows it.
+pub(super) fn or_dash(word: &str) -> &str {
+    if word.is_empty() { "-" } else { word }
+}
+
 impl Nic {
     /// One line for people.
     pub(super) fn line(&self) -> String {
@@ -42,7 +47,7 @@ impl Nic {
             number(self.link_mbps),
             number(self.mtu_bytes),
             number(self.numa_node),
-            super::or_dash(&self.state),
+            or_dash(&self.state),
         )
     }
 }

@@ -7,7 +7,6 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ends::mover::CardCount;
 use crate::error::BenchError;
 use crate::limits::{AWAKE, SAMPLE_MAX, SAMPLE_MIN, SAMPLES_PER_ROW, STOP_LOOK, WARM_UP};
 use crate::load::latency::Recorder;
@@ -18,7 +17,7 @@ use sampler::Sampler;
 mod gate;
 mod sampler;
 
-pub(crate) use sampler::Mark;
+pub(crate) use sampler::{Mark, Meter};
 
 /// One operation that ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +87,6 @@ pub(crate) struct Measured {
     /// end.
     pub(crate) marks: Vec<Mark>,
 }
-
-/// Tells what each network card has carried so far.
-pub(crate) type Meter<'a> = &'a dyn Fn() -> Vec<CardCount>;
 
 impl Measured {
     /// Work that was not timed operation by operation.

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use perigee_flags::{Flag, Program, Settings, ValueKind};
 
-use super::{FOREIGN_LEASE, SEGMENT_POOLS};
 use crate::baseline::rounds::Quiet;
 use crate::cpu::pin_to_cpu;
 use crate::ends::cluster::{LEASE_MS, Route};
 use crate::error::BenchError;
-use crate::limits::{BUFFER_BYTES_MAX, KEYS_PER_CALL_MAX};
+use crate::limits::{BUFFER_BYTES_MAX, FOREIGN_LEASE, KEYS_PER_CALL_MAX, SEGMENT_POOLS};
 use crate::report::bytes_text;
 use crate::settings::{self, Load, LoadWords};
 

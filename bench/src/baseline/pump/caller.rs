@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::error::BenchError;
 use crate::sample::Places;
 
+use super::block::{ANSWER_BYTES, BlockMemory, GET, NAME, PUT, Pump, REQUEST_BYTES};
 use super::poller::{Ended, Poller, Way};
-use super::{ANSWER_BYTES, GET, Ground, NAME, PUT, Pump, REQUEST_BYTES};
 use crate::limits::ANSWER_DEADLINE;
 use crate::load::drive::Measured;
 
@@ -25,7 +25,7 @@ pub(super) struct Caller {
     // Dropped first: it waits for the operations that use the lines.
     poller: Poller,
     lines: Box<[Line]>,
-    ground: Ground,
+    memory: BlockMemory,
     places: Places,
     pump: Pump,
 }
@@ -33,13 +33,13 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn new(
         streams: Vec<TcpStream>,
-        ground: Ground,
+        memory: BlockMemory,
         pump: Pump,
     ) -> Result<Self, BenchError> {
         Ok(Self {
             lines: vec![Line::default(); streams.len()].into(),
             poller: Poller::new(streams)?,
-            ground,
+            memory,
             places: Places::new(23),
             pump,
         })
@@ -77,8 +77,8 @@ impl Caller {
     /// Starts the next block of a connection: the request goes out while the answer is waited for.
     fn ask(&mut self, at: usize) -> Result<(), BenchError> {
         let Pump { gets, bytes, .. } = self.pump;
-        let mut place = || self.places.offset(bytes, self.ground.bytes);
-        let (near, far) = (self.ground.base + place(), place());
+        let mut place = || self.places.offset(bytes, self.memory.bytes);
+        let (near, far) = (self.memory.base + place(), place());
         let line = &mut self.lines[at];
         let words = [if gets { GET } else { PUT }, far as u64, bytes as u64];
         for (field, word) in line.request.chunks_exact_mut(8).zip(words) {
@@ -91,7 +91,7 @@ impl Caller {
             true => ((0, 0), (near, bytes)),
             false => ((near, bytes), (0, 0)),
         };
-        // SAFETY: lines and ground outlive the poller; blocks of two connections may lie on each
+        // SAFETY: lines and memory outlive the poller; blocks of two connections may lie on each
         // other, which garbles unused bytes.
         unsafe {
             self.poller.push(at, Way::Receive, [answer, back])?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::error::BenchError;
 use io_uring::{IoUring, opcode, types};
 
-use super::NAME;
+use super::block::NAME;
 use crate::limits::ANSWER_DEADLINE;
 
 /// `IORING_ENTER_GETEVENTS`: with deferred task work only an entry with this flag makes completions

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use crate::error::BenchError;
 
+use super::block::{ANSWER_BYTES, BlockMemory, GET, NAME, PUT, REQUEST_BYTES};
 use super::poller::{Ended, Poller, Way};
-use super::{ANSWER_BYTES, GET, Ground, NAME, PUT, REQUEST_BYTES};
 
 /// What a connection receives next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub(super) struct Server {
     // Dropped first: it waits for the operations that use the lines.
     poller: Poller,
     lines: Box<[Line]>,
-    ground: Ground,
+    memory: BlockMemory,
 }
 
 impl Server {
-    pub(super) fn new(streams: Vec<TcpStream>, ground: Ground) -> Result<Self, BenchError> {
+    pub(super) fn new(streams: Vec<TcpStream>, memory: BlockMemory) -> Result<Self, BenchError> {
         let line =
             Line { request: [0; REQUEST_BYTES], answer: [0; ANSWER_BYTES], next: Next::Request };
-        Ok(Self { lines: vec![line; streams.len()].into(), poller: Poller::new(streams)?, ground })
+        Ok(Self { lines: vec![line; streams.len()].into(), poller: Poller::new(streams)?, memory })
     }
 
     /// Serves until every caller has gone.
@@ -78,15 +78,15 @@ impl Server {
             u64::from_le_bytes(word)
         };
         let (what, offset, bytes) = (word(0), word(1) as usize, word(2) as usize);
-        if offset.saturating_add(bytes) > self.ground.bytes {
+        if offset.saturating_add(bytes) > self.memory.bytes {
             return Err(BenchError::program(NAME, "a request outside the memory"));
         }
-        let block = (self.ground.base + offset, bytes);
+        let block = (self.memory.base + offset, bytes);
         match what {
             GET => self.answer(at, block),
             PUT => {
                 self.lines[at].next = Next::Block(bytes);
-                // SAFETY: the ground outlives the poller.
+                // SAFETY: the memory outlives the poller.
                 unsafe { self.poller.push(at, Way::Receive, [block, (0, 0)]) }
             }
             _ => Err(BenchError::program(NAME, "an unknown request")),
@@ -97,7 +97,7 @@ impl Server {
     /// the answer.
     fn answer(&mut self, at: usize, block: (usize, usize)) -> Result<(), BenchError> {
         let answer = (self.lines[at].answer.as_ptr() as usize, ANSWER_BYTES);
-        // SAFETY: lines and ground outlive the poller.
+        // SAFETY: lines and memory outlive the poller.
         unsafe { self.poller.push(at, Way::Send, [answer, block])? };
         self.await_request(at)
     }

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::Meter;
 use crate::ends::mover::CardCount;
 use crate::limits::SAMPLES_MAX;
+
+/// Tells what each network card has carried so far.
+pub(crate) type Meter<'a> = &'a dyn Fn() -> Vec<CardCount>;
 
 /// What the network cards had carried at some time.
 #[derive(Debug, Clone, PartialEq)]

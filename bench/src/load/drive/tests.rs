@@ -1,6 +1,7 @@
 //! Loads of workers that only count.
 
 use super::*;
+use crate::ends::mover::CardCount;
 
 /// Most operations that a [`Counter`] has in flight.
 const DEPTH: u64 = 3;
