@@ -11,33 +11,12 @@ mod rust_file;
 mod text_file;
 mod type_names;
 mod unsafe_code;
+mod violation;
 mod words;
-
-use std::fmt;
 
 use crate::repository::{Repository, RepositoryError};
 use type_names::TypeNames;
-
-/// One broken rule.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Violation {
-    pub(crate) file: String,
-    /// Counted from 1; 0 when the finding is about the whole file.
-    pub(crate) line: usize,
-    pub(crate) message: String,
-}
-
-impl Violation {
-    fn new(file: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { file: file.into(), line, message: message.into() }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line.max(1), self.message)
-    }
-}
+use violation::Violation;
 
 /// Outcome of a whole run.
 pub(crate) struct TidyReport {

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::Violation;
 use super::floors::{Floors, Plane};
+use super::violation::Violation;
 use crate::repository::RepositoryError;
 
 /// The page with the drawing.

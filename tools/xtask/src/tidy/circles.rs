@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Violation;
 use super::function::test_modules;
 use super::mask::mask;
+use super::violation::Violation;
 
 /// Circles in the whole repository. Lower it when one is gone; never raise it.
-const CIRCLES_MAX: usize = 20;
+const CIRCLES_MAX: usize = 10;
 
 /// The file of each module, by its path inside the crate; that of the root is empty.
 type Modules<'a> = BTreeMap<&'a str, &'a str>;

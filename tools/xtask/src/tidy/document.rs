@@ -1,7 +1,7 @@
 //! Links in Markdown pages.
 //! Invariant: a relative link points at a file or folder of this repository.
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Links of one page whose target is missing; `exists` takes a path relative to the root.
 pub(super) fn check(file: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Violation> {

@@ -33,7 +33,7 @@ pub(super) fn test_modules(masked: &str) -> Vec<RangeInclusive<usize>> {
     let mut found = Vec::new();
     for (at, mark) in masked.match_indices("#[cfg(test)]") {
         let rest = &masked[at + mark.len()..];
-        if !rest.trim_start().starts_with("mod ") {
+        if !is_module(rest) {
             continue;
         }
         if let Some((_, close)) = body(rest) {
@@ -42,6 +42,20 @@ pub(super) fn test_modules(masked: &str) -> Vec<RangeInclusive<usize>> {
         }
     }
     found
+}
+
+/// Whether a module follows, after further attributes and its visibility.
+fn is_module(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(attribute) = rest.strip_prefix("#[") {
+        let close = attribute.find("]\n").map_or(attribute.len(), |close| close + 1);
+        rest = attribute[close..].trim_start();
+    }
+    if let Some(visible) = rest.strip_prefix("pub") {
+        let scope = visible.strip_prefix('(').and_then(|scope| scope.split_once(')'));
+        rest = scope.map_or(visible, |(_, item)| item).trim_start();
+    }
+    rest.starts_with("mod ")
 }
 
 /// Offsets of the first `{` and its `}`, unless the item ends with `;` before.
@@ -102,5 +116,7 @@ mod tests {
     fn test_modules_with_a_body_are_found_and_file_modules_are_not() {
         let text = "a\n#[cfg(test)]\nmod tests {\n  x\n}\n#[cfg(test)]\nmod far;\n";
         assert_eq!(test_modules(text), [1..=4]);
+        let text = "#[cfg(test)]\n#[expect(a, reason = b)]\npub(crate) mod tests {\n}\n";
+        assert_eq!(test_modules(text), [0..=3]);
     }
 }

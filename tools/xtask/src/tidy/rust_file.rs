@@ -1,9 +1,9 @@
 //! Rules for one Rust source file: opening comment, lengths, module names.
 //! Invariant: test code is exempt from the length rules, never from the rest.
 
-use super::Violation;
 use super::function::{functions, test_modules};
 use super::mask::mask;
+use super::violation::Violation;
 
 const FILE_LINES_MAX: usize = 500;
 const FILE_LINES_MAX_WITH_TESTS: usize = 800;

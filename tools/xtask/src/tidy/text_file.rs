@@ -1,7 +1,7 @@
 //! Rules for every text file: no marks of unfinished work, nothing that ties it to one machine.
 //! Invariant: the words searched for are put together here, so this file never finds itself.
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Marks of unfinished work: an issue is the place for that.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];

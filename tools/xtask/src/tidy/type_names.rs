@@ -2,8 +2,8 @@
 //! Invariant: what counts is a struct, enum, union, trait or alias at the margin of a file that is
 //! delivered; associated types, tests, examples and generated code do not count.
 
-use super::Violation;
 use super::mask::mask;
+use super::violation::Violation;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that two files or more may define.

@@ -2,7 +2,7 @@
 //! why they need it.
 //! Invariant: a new crate forbids it from its first line on.
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Crates whose work is memory that the compiler does not see.
 const UNSAFE_CRATES: [&str; 11] = [

@@ -1,7 +1,7 @@
 //! Words that stop a reader, in text and in names.
 //! Invariant: the words are put together here, so this file never finds itself.
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Archaic words, a word that hides who acts, and persons where a machine is meant; with what to
 /// write instead.
