@@ -2,8 +2,10 @@
 //! on shards.
 
 mod batch_wait;
+mod blocking_call;
 pub(crate) mod blocking_connection;
 mod borrowed;
+mod call_bounds;
 mod exchange;
 mod mooncake;
 mod peers;
@@ -11,9 +13,10 @@ mod scatter;
 mod shard_connection;
 mod shards;
 mod terms;
+mod unsettled;
 
 pub use batch_wait::BatchWait;
-pub use blocking_connection::BlockingCall;
+pub use blocking_call::BlockingCall;
 pub use peers::{PeerQueues, SliceOrder};
 pub use shards::{Shards, ShardsError, ShardsOptions};
 pub use terms::Terms;

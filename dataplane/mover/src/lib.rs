@@ -16,6 +16,7 @@ mod limits;
 mod mooncake;
 mod names;
 mod peer_address;
+mod reached_peer;
 mod reply;
 mod scope;
 mod server;

@@ -6,14 +6,13 @@ use crate::breaker::PeerBreaker;
 use crate::client::blocking_connection::BlockingConnection;
 use crate::limits::IDLE_CONNECTIONS_MAX;
 use crate::peer_address::{Dialect, PeerAddress};
+use crate::reached_peer::ReachedPeer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A peer that slices go to.
 #[derive(Debug)]
 pub struct Target {
-    name: Arc<str>,
-    addresses: Box<[PeerAddress]>,
-    dialect: Dialect,
+    peer: ReachedPeer,
     idle: Mutex<Vec<BlockingConnection>>,
     breaker: PeerBreaker,
 }
@@ -23,9 +22,7 @@ impl Target {
     pub fn new(name: &str, addresses: Box<[PeerAddress]>, dialect: Dialect) -> Self {
         debug_assert!(!addresses.is_empty(), "{name} can be reached somewhere");
         Self {
-            name: name.into(),
-            addresses,
-            dialect,
+            peer: ReachedPeer { name: name.into(), addresses, dialect },
             idle: Mutex::default(),
             breaker: PeerBreaker::default(),
         }
@@ -33,17 +30,22 @@ impl Target {
 
     /// What it is called in messages.
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.peer.name
     }
 
     /// Where its data port is.
     pub fn addresses(&self) -> &[PeerAddress] {
-        &self.addresses
+        &self.peer.addresses
     }
 
     /// The protocol of its data port.
     pub fn dialect(&self) -> Dialect {
-        self.dialect
+        self.peer.dialect
+    }
+
+    /// What connections need of it.
+    pub(crate) fn peer(&self) -> &ReachedPeer {
+        &self.peer
     }
 
     /// What is known against it.
@@ -53,9 +55,9 @@ impl Target {
 
     /// The addresses, beginning with the one that falls to the `turn`-th connection.
     pub(crate) fn addresses_from(&self, turn: usize) -> impl Iterator<Item = &PeerAddress> {
-        let all = self.addresses.len();
+        let all = self.peer.addresses.len();
         let first = turn % all.max(1);
-        self.addresses.iter().cycle().skip(first).take(all)
+        self.peer.addresses.iter().cycle().skip(first).take(all)
     }
 
     /// An idle connection that is still open.

@@ -1,31 +1,27 @@
 //! A connection used by one calling thread at a time: slices go out one behind the other, answers
-//! come back in order.
-//!
-//! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its
-//! round trip. The invariant: memory of a slice is touched only between the call's beginning and
+//! come back in order. The invariant: memory of a slice is touched only between the call's beginning and
 //! its end, by the calling thread.
 #![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
+use super::call_bounds::CallBounds;
 use super::exchange::{Exchange, incoming, outgoing};
 use super::scatter::Scatter;
+use super::unsettled::Unsettled;
 use crate::error::PeerError;
 use crate::greeting::take_welcome;
 use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE, PIPELINED_SLICES_MAX, SPIN};
 use crate::peer_address::{Dialect, PeerAddress};
 use crate::reply::Reply;
 use crate::slice::{Memory, Slice};
-use crate::stats::{CountedExchange as Counted, Exchanged, RouteCounters, record_unreachable};
-use crate::target::Target;
+use crate::stats::{CountedExchange as Counted, Exchanged, RouteCounters};
 use crate::wire::{REPLY_BYTES_MIN, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use perigee_activity::{Link, LinkRole, SlotKey};
-use perigee_schemas::Identity;
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{Congestion, SpinWait, connect_blocking, monotonic, poll_interruption};
-use std::collections::VecDeque;
+use perigee_shard::{SpinWait, connect_blocking};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -34,24 +30,6 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep before a caller looks whether its side was closed.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// One blocking transfer: where its slices go and when it must be over.
-pub struct BlockingCall<'a> {
-    /// The peer.
-    pub target: &'a Target,
-    /// Of this process.
-    pub identity: Identity,
-    /// Congestion control of connections.
-    pub congestion: &'a Congestion,
-    /// Whether both sides sum the bytes of each piece.
-    pub with_checksum: bool,
-    /// When it must be over.
-    pub deadline: Instant,
-    /// The time it has in all, for messages.
-    pub length: Duration,
-    /// Whether this side has been closed since.
-    pub is_closed: &'a dyn Fn() -> bool,
-}
 
 /// A greeted connection to one target.
 #[derive(Debug)]
@@ -72,122 +50,15 @@ pub(crate) struct BlockingConnection {
     since: Instant,
 }
 
-/// Slices of a call that are not settled.
-#[derive(Debug)]
-struct Unsettled<S> {
-    todo: VecDeque<S>,
-    under_way: VecDeque<S>,
-}
-
-impl<S: Slice> Unsettled<S> {
-    /// Everything goes again over another connection.
-    fn rewind(&mut self) {
-        while let Some(slice) = self.under_way.pop_back() {
-            self.todo.push_front(slice);
-        }
-        debug_assert!(self.under_way.is_empty());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.todo.is_empty() && self.under_way.is_empty()
-    }
-
-    fn first(&self) -> Option<&S> {
-        self.under_way.front().or(self.todo.front())
-    }
-
-    /// Fails what is left.
-    fn fail(&mut self, error: &PeerError) {
-        self.rewind();
-        self.todo.drain(..).for_each(|slice| slice.fail(error));
-    }
-}
-
-impl BlockingCall<'_> {
-    /// Moves slices over a connection of the target; each slice reports by itself.
-    pub fn run<S: Slice>(&self, slices: impl Iterator<Item = S>) {
-        let mut slices = Unsettled { todo: slices.collect(), under_way: VecDeque::new() };
-        if slices.is_empty() {
-            return;
-        }
-        if let Err(error) = self.try_connections(&mut slices) {
-            let first = slices.first().filter(|_| is_unreachable(&error));
-            first.inspect(|slice| record_unreachable(slice.header().direction, SlotKey::CALLER));
-            slices.fail(&error);
-        }
-    }
-
-    fn try_connections<S: Slice>(&self, slices: &mut Unsettled<S>) -> Result<(), PeerError> {
-        if let Some(mut connection) = self.target.take_connection() {
-            let answered = connection.exchange.answered();
-            match connection.run(self, slices) {
-                Ok(()) => {
-                    self.target.keep_connection(connection);
-                    return Ok(());
-                }
-                // An idle connection may have died: what went over it can go again.
-                Err(PeerError::Broken { .. }) if connection.exchange.answered() == answered => {
-                    slices.rewind();
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let mut connection = self.connect()?;
-        connection.run(self, slices)?;
-        self.target.keep_connection(connection);
-        Ok(())
-    }
-
-    /// A new connection, unless one could not be made a moment ago.
-    fn connect(&self) -> Result<BlockingConnection, PeerError> {
-        let breaker = self.target.breaker();
-        if let Some(error) = breaker.refusal(monotonic) {
-            return Err(error);
-        }
-        let opened = BlockingConnection::open(self);
-        opened.inspect_err(|error| breaker.note(error, monotonic()))
-    }
-
-    fn left(&self) -> Result<Duration, PeerError> {
-        if let Some(end) = self.ends() {
-            return Err(end);
-        }
-        match self.deadline.checked_duration_since(Instant::now()) {
-            Some(left) if !left.is_zero() => Ok(left),
-            _ => Err(PeerError::Deadline {
-                peer: self.target.name().to_string(),
-                deadline: self.length,
-            }),
-        }
-    }
-
-    fn broken(&self, error: &io::Error) -> PeerError {
-        PeerError::of_connection(error, self.target.name(), self.length)
-    }
-
-    /// What an error of a connection that was to be there after `limit` means.
-    fn unreachable(&self, error: &io::Error, limit: Duration) -> PeerError {
-        PeerError::of_connecting(error, self.target.name(), (limit, self.length))
-    }
-
-    /// Why the call must end although its peer may still answer.
-    fn ends(&self) -> Option<PeerError> {
-        match (self.is_closed)() {
-            true => Some(PeerError::Closed),
-            false => poll_interruption().then_some(PeerError::Canceled),
-        }
-    }
-}
-
 impl BlockingConnection {
     /// Connects and greets; refuses a peer in another run than the target's.
-    fn open(call: &BlockingCall<'_>) -> Result<Self, PeerError> {
-        let Dialect::Own { epoch } = call.target.dialect() else {
+    pub(super) fn open(call: &CallBounds<'_>) -> Result<Self, PeerError> {
+        let Dialect::Own { epoch } = call.peer.dialect else {
             let error = invalid_text("Mooncake's protocol is spoken on shards only");
             return Err(call.unreachable(&error, CONNECT_DEADLINE));
         };
         let mut failure = Err(PeerError::Closed);
-        for address in call.target.addresses() {
+        for address in &call.peer.addresses {
             failure = Self::open_at(call, address, epoch);
             let elsewhere = |error: &PeerError| error.is_of_one_address();
             if !failure.as_ref().is_err_and(elsewhere) {
@@ -200,7 +71,7 @@ impl BlockingConnection {
     /// An address that another host has, too, may lead to another process: the next one is tried
     /// then.
     fn open_at(
-        call: &BlockingCall<'_>,
+        call: &CallBounds<'_>,
         address: &PeerAddress,
         epoch: Option<u64>,
     ) -> Result<Self, PeerError> {
@@ -225,7 +96,7 @@ impl BlockingConnection {
             reply: None,
             receiving: Scatter::default(),
         };
-        let greeting = BlockingCall { deadline: call.deadline.min(end), ..*call };
+        let greeting = CallBounds { deadline: call.deadline.min(end), ..*call };
         debug_assert!(greeting.deadline <= call.deadline);
         let welcome = connection.greet(&greeting).map_err(|error| match error {
             PeerError::Deadline { .. } => failed(io::ErrorKind::TimedOut.into()),
@@ -233,13 +104,18 @@ impl BlockingConnection {
         })?;
         match epoch {
             Some(epoch) if epoch != welcome.epoch => {
-                Err(PeerError::Restarted { peer: call.target.name().to_string() })
+                Err(PeerError::Restarted { peer: call.peer.name.to_string() })
             }
             _ => Ok(connection),
         }
     }
 
-    fn greet(&mut self, call: &BlockingCall<'_>) -> Result<Welcome, PeerError> {
+    /// How many requests have been answered over it.
+    pub(super) fn answered(&self) -> u64 {
+        self.exchange.answered()
+    }
+
+    fn greet(&mut self, call: &CallBounds<'_>) -> Result<Welcome, PeerError> {
         self.frame = Hello::new(Role::Client, call.identity).encode();
         self.send_frame(std::iter::empty());
         let mut patience = SpinWait::new(SPIN);
@@ -265,9 +141,9 @@ impl BlockingConnection {
     }
 
     /// Moves all slices; those of an error are still in `slices`.
-    fn run<S: Slice>(
+    pub(super) fn run<S: Slice>(
         &mut self,
-        call: &BlockingCall<'_>,
+        call: &CallBounds<'_>,
         slices: &mut Unsettled<S>,
     ) -> Result<(), PeerError> {
         let mut patience = SpinWait::new(SPIN);
@@ -295,7 +171,7 @@ impl BlockingConnection {
     /// Sends and receives what is possible at once; true if anything moved.
     fn step<S: Slice>(
         &mut self,
-        call: &BlockingCall<'_>,
+        call: &CallBounds<'_>,
         slices: &mut Unsettled<S>,
     ) -> io::Result<bool> {
         if self.sending.is_done()
@@ -358,7 +234,7 @@ impl BlockingConnection {
     /// Takes a whole reply off the connection, and settles its slice once its payload is in place.
     fn settle<S: Slice>(
         &mut self,
-        call: &BlockingCall<'_>,
+        call: &CallBounds<'_>,
         slices: &mut Unsettled<S>,
     ) -> io::Result<()> {
         if self.reply.is_none() && self.arriving.missing().map_err(invalid)? == 0 {
@@ -384,20 +260,20 @@ impl BlockingConnection {
             let counted = self.counted(&slice, call);
             Counted { on_wire, ..counted }.record();
             self.link.look(Some(self.stream.as_fd()));
-            let exchanged = Exchanged { peer: call.target.name(), counters: &self.counters };
+            let exchanged = Exchanged { peer: &call.peer.name, counters: &self.counters };
             slice.settle(&reply, &exchanged);
         }
         Ok(())
     }
 
     /// An exchange as it is counted.
-    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a BlockingCall<'_>) -> Counted<'a> {
-        Counted::of(slice, call.target.name(), &self.link, SlotKey::CALLER)
+    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a CallBounds<'_>) -> Counted<'a> {
+        Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER)
     }
 
     /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call
     /// must end.
-    fn wait(&self, call: &BlockingCall<'_>, patience: &mut SpinWait) -> Result<(), PeerError> {
+    fn wait(&self, call: &CallBounds<'_>, patience: &mut SpinWait) -> Result<(), PeerError> {
         if patience.watch_on() {
             return Ok(());
         }
@@ -451,10 +327,6 @@ fn end_is_error(received: io::Result<usize>) -> io::Result<bool> {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         other => some(other),
     }
-}
-
-fn is_unreachable(error: &PeerError) -> bool {
-    matches!(error, PeerError::Unreachable { .. })
 }
 
 fn is_not_yet(error: &io::Error) -> bool {
