@@ -1,6 +1,6 @@
 //! The future of one operation.
 
-use crate::operation::Finished;
+use crate::operation::{Finished, Operation};
 use crate::reactor::Reactor;
 use crate::submitted::Submitted;
 use std::future::Future;
@@ -18,12 +18,13 @@ pub struct Completion {
 }
 
 impl Completion {
-    pub(crate) fn new(reactor: Rc<Reactor>, submitted: Submitted) -> Self {
-        let (slot, finished) = match submitted {
+    /// Begins an operation; a ring hands it to the kernel with the next [`Reactor::flush`].
+    pub fn begin(reactor: &Rc<Reactor>, operation: Operation) -> Self {
+        let (slot, finished) = match reactor.submit(operation) {
             Submitted::Flying(slot) => (Some(slot), None),
             Submitted::Finished(finished) => (None, Some(finished)),
         };
-        Self { reactor, slot, finished }
+        Self { reactor: reactor.clone(), slot, finished }
     }
 }
 

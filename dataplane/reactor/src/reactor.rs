@@ -2,10 +2,10 @@
 //! promises.
 
 use crate::choice::Backend;
-use crate::completion::Completion;
 use crate::epoll::set::Epoll;
 use crate::limits::RING_ENTRIES;
 use crate::operation::{Finished, Operation};
+use crate::submitted::Submitted;
 use crate::uring::ring::Ring;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::io;
@@ -82,12 +82,11 @@ impl Reactor {
     }
 
     /// Begins an operation; a ring hands it to the kernel with the next [`Reactor::flush`].
-    pub fn submit(self: &Rc<Self>, operation: Operation) -> Completion {
-        let submitted = match &self.way {
+    pub(crate) fn submit(&self, operation: Operation) -> Submitted {
+        match &self.way {
             RunningBackend::Ring(ring) => ring.submit(operation),
             RunningBackend::Epoll(epoll) => epoll.submit(operation),
-        };
-        Completion::new(self.clone(), submitted)
+        }
     }
 
     /// Hands what is queued to the kernel.

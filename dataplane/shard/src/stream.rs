@@ -11,8 +11,8 @@ use crate::tasks::TaskExecutor;
 use crate::timer::Timers;
 use crate::wake_count::WakeCount;
 use perigee_reactor::{
-    Congestion, Finished, Message, Operation, Reactor, SocketError, SocketHandle, connect_socket,
-    listen_socket, shutdown, suit_accepted,
+    Completion, Congestion, Finished, Message, Operation, Reactor, SocketError, SocketHandle,
+    connect_socket, listen_socket, shutdown, suit_accepted,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -74,7 +74,7 @@ impl ShardEnvironment {
     /// The descriptor cannot be waited for.
     pub async fn readable(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let operation = Operation::Readable(descriptor.as_raw_fd());
-        self.reactor.submit(operation).await.result.map(drop)
+        Completion::begin(&self.reactor, operation).await.result.map(drop)
     }
 
     fn stream(&self, fd: SocketHandle) -> ShardStream {
@@ -126,7 +126,7 @@ impl Environment for ShardEnvironment {
         let made = connect_socket(address, &self.congestion.borrow());
         let (fd, operation) = made?;
         self.reactor.prepare(fd.as_fd())?;
-        self.reactor.submit(operation).await.result?;
+        Completion::begin(&self.reactor, operation).await.result?;
         Ok(self.stream(fd))
     }
 
@@ -155,7 +155,8 @@ pub struct ShardStream {
 impl Stream for ShardStream {
     async fn receive_up_to(&self, buffer: Vec<u8>, limit: usize) -> (io::Result<usize>, Vec<u8>) {
         let finished =
-            self.reactor.submit(Operation::Receive(self.fd.clone(), buffer, limit)).await;
+            Completion::begin(&self.reactor, Operation::Receive(self.fd.clone(), buffer, limit))
+                .await;
         match finished.operation {
             Operation::Receive(_, buffer, _) => (finished.result, buffer),
             _ => (finished.result, Vec::new()),
@@ -164,12 +165,12 @@ impl Stream for ShardStream {
 
     async fn receive_message(&self, message: Message) -> io::Result<()> {
         let operation = Operation::ReceiveMessage(self.fd.clone(), Box::new(message));
-        whole(self.reactor.submit(operation).await)
+        whole(Completion::begin(&self.reactor, operation).await)
     }
 
     async fn send_message(&self, message: Message) -> io::Result<()> {
         let operation = Operation::SendMessage(self.fd.clone(), Box::new(message));
-        whole(self.reactor.submit(operation).await)
+        whole(Completion::begin(&self.reactor, operation).await)
     }
 
     fn shutdown(&self) {
@@ -210,7 +211,8 @@ impl Listener for ShardListener {
     type Stream = ShardStream;
 
     async fn accept(&self) -> io::Result<ShardStream> {
-        let finished = self.environment.reactor.submit(Operation::Accept(self.fd.clone())).await;
+        let finished =
+            Completion::begin(&self.environment.reactor, Operation::Accept(self.fd.clone())).await;
         let number = finished.result? as i32;
         // SAFETY: the kernel just returned this descriptor for us alone.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
