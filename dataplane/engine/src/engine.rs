@@ -3,10 +3,11 @@
 
 mod memory;
 mod preparation;
+mod retries;
 mod retry_after_restart;
 mod transfer;
 
-use self::retry_after_restart::Retries;
+use self::retries::Retries;
 use crate::arena::Arena;
 use crate::batch::table::BatchTable;
 use crate::error::EngineError;

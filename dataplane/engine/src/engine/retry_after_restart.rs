@@ -1,50 +1,20 @@
 //! The second try of an asynchronous batch whose peer was not where it was: the peer is looked up
 //! afresh, once, and the batch goes on within the deadline it has had from the start.
-//!
-//! Looking a peer up waits for it, so each peer has a thread of its own while batches to it wait: a
-//! silent peer delays only its own batches, and those with the least time left go first. The
-//! invariant: a batch that waits here goes on, or fails with the reason.
+//! Invariant: the memory of a batch that waits is its caller's until the batch goes on or fails.
 
 use super::EngineState;
 use super::preparation::{Attempt, PreparedBatch, due};
+use super::retries::WaitingBatch;
 use crate::batch::submission::Submission;
 use crate::error::EngineError;
-use crate::limits::REPEAT_PEERS_MAX;
 use crate::request::{SubmitOptions, TransferRequest};
 use perigee_mover::{PeerError, Terms};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-/// Batches that wait for their peers to be looked up, by peer. A peer that is listed has a thread.
-#[derive(Debug, Default)]
-pub(super) struct Retries {
-    waiting: Mutex<HashMap<String, PeerRetries>>,
-}
-
-/// What waits for one peer.
-#[derive(Debug, Default)]
-struct PeerRetries {
-    /// By when they must be over, and the number of each.
-    batches: BTreeMap<(Duration, u64), Retry>,
-    numbers: u64,
-}
-
-impl PeerRetries {
-    fn push(&mut self, retry: Retry) {
-        self.numbers += 1;
-        self.batches.insert((retry.terms.due, self.numbers), retry);
-    }
-
-    fn give_up(self, reason: &EngineError) {
-        let batches = self.batches.into_values();
-        batches.for_each(|retry| retry.submission.give_up(reason));
-    }
-}
 
 /// A batch and what it was submitted with.
 #[derive(Debug)]
-pub(super) struct Retry {
+struct Retry {
     engine: Weak<EngineState>,
     submission: Arc<Submission>,
     segment: String,
@@ -55,91 +25,19 @@ pub(super) struct Retry {
     met: Option<u64>,
 }
 
-impl Retries {
-    /// Takes a batch; one too many is refused with an error.
-    fn push(self: &Arc<Self>, retry: Retry) {
-        let name = retry.segment.clone();
-        let mut waiting = self.lock();
-        if let Some(batches) = waiting.get_mut(&name) {
-            return batches.push(retry);
-        }
-        if waiting.len() >= REPEAT_PEERS_MAX {
-            drop(waiting);
-            return retry.submission.give_up(&EngineError::TooMany {
-                what: "peers that are looked up again",
-                limit: REPEAT_PEERS_MAX,
-                remedy: "submit the batch again",
-            });
-        }
-        waiting.entry(name.clone()).or_default().push(retry);
-        drop(waiting);
-        let (all, peer) = (self.clone(), name.clone());
-        let builder = std::thread::Builder::new().name("perigee-repeat".to_owned());
-        if let Err(error) = builder.spawn(move || all.work(&peer)) {
-            let reason = EngineError::Start(error.to_string());
-            let left = self.lock().remove(&name).unwrap_or_default();
-            left.give_up(&reason);
-        }
+impl WaitingBatch for Retry {
+    fn segment(&self) -> &str {
+        &self.segment
     }
 
-    fn work(&self, peer: &str) {
-        while let Some((retry, newest)) = self.next(peer) {
-            let Err(reason) = retry.try_again() else {
-                continue;
-            };
-            retry.submission.give_up(&reason);
-            if is_the_peers(&reason) {
-                self.waited_in_vain(peer, newest).give_up(&reason);
-            }
-        }
+    fn due(&self) -> Duration {
+        self.terms.due
     }
 
-    /// The batch that has the least time left, and the number of the newest one that waits beside
-    /// it.
-    fn next(&self, peer: &str) -> Option<(Retry, u64)> {
-        let mut all = self.lock();
-        let waiting = all.get_mut(peer)?;
-        let newest = waiting.numbers;
-        let Some((_, next)) = waiting.batches.pop_first() else {
-            all.remove(peer);
-            return None;
-        };
-        Some((next, newest))
+    fn give_up(&self, reason: &EngineError) {
+        self.submission.give_up(reason);
     }
 
-    /// Takes those that waited while the peer was looked up: asking once more for each would tell
-    /// nothing new.
-    fn waited_in_vain(&self, peer: &str, newest: u64) -> PeerRetries {
-        let mut all = self.lock();
-        let Some(waiting) = all.get_mut(peer) else {
-            return PeerRetries::default();
-        };
-        let batches = std::mem::take(&mut waiting.batches).into_iter();
-        let (gone, later) = batches.partition(|((_, number), _)| *number <= newest);
-        waiting.batches = later;
-        PeerRetries { batches: gone, numbers: 0 }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, PeerRetries>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether an error says the same of every batch to the peer, whatever it asks and however much
-/// time it has.
-fn is_the_peers(error: &EngineError) -> bool {
-    use EngineError as E;
-    matches!(
-        error,
-        E::Peer(PeerError::Unreachable { .. })
-            | E::Resolve { .. }
-            | E::Metadata(_)
-            | E::Handshake(_)
-            | E::Closed
-    )
-}
-
-impl Retry {
     fn try_again(&self) -> Result<(), EngineError> {
         let engine = self.engine.upgrade().ok_or(EngineError::Closed)?;
         engine.check_open()?;
@@ -191,7 +89,8 @@ impl EngineState {
                     submission.give_up_waiting(&late);
                 }
             });
-            retries.push(Retry { engine, submission, segment, requests, options, terms, met });
+            let retry = Retry { engine, submission, segment, requests, options, terms, met };
+            retries.push(Box::new(retry));
         }));
     }
 }
