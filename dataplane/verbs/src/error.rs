@@ -149,7 +149,7 @@ pub enum VerbsError {
         /// Its number.
         queue_pair: u32,
         /// Its state.
-        state: crate::queue::QueuePairState,
+        state: crate::pair_state::QueuePairState,
         /// What was tried.
         call: &'static str,
     },

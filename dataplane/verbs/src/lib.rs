@@ -10,6 +10,7 @@ pub mod gid;
 pub mod libibverbs;
 pub mod limits;
 pub mod ordering;
+mod pair_state;
 pub mod queue;
 pub mod region;
 pub mod registration;
@@ -22,8 +23,7 @@ pub use device_info::DeviceInfo;
 pub use device_info::{DeviceLimits, LinkLayer};
 pub use error::{PostError, VerbsError};
 pub use gid::{GidKind, GidReach, PortGid, RankedPortGid};
-pub use queue::{
-    CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState,
-};
+pub use pair_state::QueuePairState;
+pub use queue::{CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions};
 pub use region::{Region, RegionAccess};
 pub use work::{CompletionStatus, Sge, WorkCompletion, WorkOperation, WorkRequest};

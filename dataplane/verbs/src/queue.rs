@@ -11,6 +11,7 @@ use crate::limits::{
     READS_OUTSTANDING_DEFAULT, RETRIES_MAX, SEND_ENTRIES_DEFAULT, TIMEOUT_EXPONENT_DEFAULT,
     TIMEOUT_EXPONENT_MAX,
 };
+use crate::pair_state::QueuePairState;
 use crate::region::RegionAccess;
 use crate::work::{WorkCompletion, WorkRequest};
 
@@ -176,15 +177,4 @@ impl ConnectOptions {
         }
         Ok(())
     }
-}
-
-/// Where a queue pair is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueuePairState {
-    /// Made, not connected.
-    Unconnected,
-    /// Connected and usable.
-    Connected,
-    /// Failed; can only be dropped.
-    Failed,
 }

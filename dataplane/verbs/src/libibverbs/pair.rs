@@ -12,7 +12,8 @@ use nix::errno::Errno;
 use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::{CHAIN_MAX, INLINE_STEPS_BYTES, SEQUENCE_MASK};
-use crate::queue::{ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState};
+use crate::pair_state::QueuePairState;
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions};
 use crate::work::WorkRequest;
 
 use super::abi::{

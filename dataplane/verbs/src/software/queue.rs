@@ -10,9 +10,8 @@ use nix::errno::Errno;
 use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::SEQUENCE_MASK;
-use crate::queue::{
-    CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState,
-};
+use crate::pair_state::QueuePairState;
+use crate::queue::{CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions};
 use crate::work::{WorkCompletion, WorkOperation, WorkRequest};
 
 use super::device::OpenDevice;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::VerbsError;
-use crate::queue::{ConnectOptions, EndpointAddress, QueuePairOptions, QueuePairState};
+use crate::pair_state::QueuePairState;
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePairOptions};
 use crate::work::{CompletionStatus, Sge, WorkCompletion};
 
 use super::port::SoftwarePort;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::queue::QueuePairState;
+use crate::pair_state::QueuePairState;
 
 use super::state::{FabricState, PostedRequest};
 use super::transfer;

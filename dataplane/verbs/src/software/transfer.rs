@@ -2,7 +2,8 @@
 //! Invariant: not one byte is copied before keys, bounds and rights of both sides are checked.
 
 use crate::gid::scope_of;
-use crate::queue::{EndpointAddress, QueuePairState};
+use crate::pair_state::QueuePairState;
+use crate::queue::EndpointAddress;
 use crate::region::RegionAccess;
 use crate::work::{CompletionStatus, Sge};
 
