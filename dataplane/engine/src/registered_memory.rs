@@ -5,7 +5,7 @@
 use crate::registry::{MemoryRegistry, RegionUse, RegisteredRegion};
 use crate::request::Direction;
 use perigee_device::{DeviceStage, GivenDevices};
-use perigee_mover::{CheckedRange, MemoryOwner, PieceRequest, RangeStage, Scope};
+use perigee_mover::{GrantedRange, MemoryOwner, PieceRequest, RangeStage, Scope};
 use perigee_rdma::PeerSession;
 use perigee_schemas::Status;
 use perigee_shard::Guard as KeptMemory;
@@ -33,7 +33,7 @@ impl MemoryOwner for RegisteredMemory {
     type Session = PeerSession;
 
     /// Checks a range against the registered buffers and their rights.
-    fn find(&self, request: &PieceRequest<'_>) -> Result<CheckedRange, Status> {
+    fn find(&self, request: &PieceRequest<'_>) -> Result<GrantedRange, Status> {
         let (address, bytes) = (request.piece.offset(), request.piece.bytes());
         if request.scope != Scope::Registered || request.guard.is_some() {
             return Err(Status::NotSupported);
@@ -47,7 +47,7 @@ impl MemoryOwner for RegisteredMemory {
         let kept = (Arc::as_ptr(region) as usize, used.clone() as KeptMemory);
         // SAFETY: the range lies in a registered buffer, whose owner keeps it until its last use
         // has ended, or a stage stands for it.
-        let range = unsafe { CheckedRange::new(address as *mut u8, bytes, kept) };
+        let range = unsafe { GrantedRange::new(address as *mut u8, bytes, kept) };
         let devices = self.devices.clone().filter(|_| region.is_on_device());
         let Some(devices) = devices else {
             return Ok(range);

@@ -7,7 +7,7 @@ use crate::request::Direction;
 use crate::request_piece::{RequestPiece, moved};
 use perigee_device::DeviceStage;
 use perigee_mover::{
-    BatchMark, Exchanged, Memory, Moved, PeerError, Piece, Reply, RouteCounters, Scope, Slice,
+    BatchState, Exchanged, Memory, Moved, PeerError, Piece, Reply, RouteCounters, Scope, Slice,
     SliceHeader,
 };
 use perigee_schemas::Status;
@@ -141,9 +141,9 @@ unsafe impl Slice for RequestSlice {
         self.stage().map_err(PeerError::Memory)
     }
 
-    fn batch_mark(&self) -> BatchMark {
+    fn batch_state(&self) -> BatchState {
         let number = Arc::as_ptr(&self.batch) as usize;
-        BatchMark { number, is_canceled: self.batch.is_canceled() }
+        BatchState { number, is_canceled: self.batch.is_canceled() }
     }
 
     /// Takes the peer's answer, piece by piece.

@@ -40,10 +40,10 @@ pub use reply::Reply;
 pub use scope::Scope;
 pub use server::dialects::Dialects;
 pub use server::{
-    CheckedRange, ConnectionState, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
+    ConnectionState, GrantedRange, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
     ServerContext, ServerError,
 };
-pub use slice::{BatchMark, Memory, Slice, SliceHeader};
+pub use slice::{BatchState, Memory, Slice, SliceHeader};
 pub use stats::{
     CounterTable, Exchanged, Moved, RemoteRoute, RouteCounters, UnderWay, record_copy,
 };

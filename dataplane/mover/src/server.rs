@@ -1,9 +1,9 @@
 //! Serving this process's memory: one listener per shard on one port.
 
-mod checked_range;
 mod connection;
 pub(crate) mod dialects;
 mod dispatch;
+mod granted_range;
 mod mooncake;
 mod owner;
 mod service;
@@ -11,7 +11,7 @@ mod serving;
 mod session;
 mod verdict;
 
-pub use checked_range::{CheckedRange, RangeStage};
+pub use granted_range::{GrantedRange, RangeStage};
 pub use owner::{MemoryOwner, PieceRequest};
 pub use service::MoveService;
 pub use session::{ConnectionState, ServerContext};
@@ -90,7 +90,7 @@ impl<O: MemoryOwner> Server<O> {
         self.address
     }
 
-    /// Breaks the connections whose present request uses memory of this number ([`CheckedRange::new`]).
+    /// Breaks the connections whose present request uses memory of this number ([`GrantedRange::new`]).
     pub fn revoke(&self, memory: usize) {
         self.each_port(move |port| port.service().revoke(port, memory));
     }

@@ -30,7 +30,7 @@ pub struct SliceHeader {
 
 /// What a slice says about the batch that it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BatchMark {
+pub struct BatchState {
     /// Tells the batch from others; the same for the whole life of the batch.
     pub number: usize,
     /// Whether its caller has taken it back.
@@ -72,7 +72,7 @@ pub unsafe trait Slice: Debug + Send + 'static {
     fn prepare(&mut self) -> Result<(), PeerError>;
 
     /// The batch that it belongs to.
-    fn batch_mark(&self) -> BatchMark;
+    fn batch_state(&self) -> BatchState;
 
     /// The exchange is over, and the memory is not touched any more.
     fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);
@@ -133,8 +133,8 @@ pub(crate) mod tests {
             Ok(())
         }
 
-        fn batch_mark(&self) -> BatchMark {
-            BatchMark::default()
+        fn batch_state(&self) -> BatchState {
+            BatchState::default()
         }
 
         fn settle(self, _: &Reply, _: &Exchanged<'_>) {}

@@ -114,7 +114,7 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
     /// Breaks off what a canceled batch has under way and drops what it has queued.
     pub fn cancel(&self, batch: usize) {
         for peer in self.in_order() {
-            let is_canceled = |order: &SliceOrder<S>| order.slice.batch_mark().number == batch;
+            let is_canceled = |order: &SliceOrder<S>| order.slice.batch_state().number == batch;
             let (canceled, kept): (VecDeque<_>, VecDeque<_>) =
                 peer.queue.take().into_iter().partition(is_canceled);
             *peer.queue.borrow_mut() = kept;
@@ -263,7 +263,7 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
     /// Why a slice need not be tried. A connection that is open is not worse for one that could not
     /// be made.
     fn refusal(&self, peer: &PeerQueue<E, S>, slice: &S, is_open: bool) -> Option<PeerError> {
-        if slice.batch_mark().is_canceled {
+        if slice.batch_state().is_canceled {
             return Some(PeerError::Canceled);
         }
         let breaker = peer.target.breaker();
@@ -294,7 +294,7 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
         .await?;
         let (order, _) = peer.connecting.borrow_mut().remove(&worker)?;
         let opened = match opened {
-            Err(_) if order.slice.batch_mark().is_canceled => Err(PeerError::Canceled),
+            Err(_) if order.slice.batch_state().is_canceled => Err(PeerError::Canceled),
             opened => opened.map(|()| false),
         };
         Some((order, opened))
@@ -310,24 +310,24 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
         slice: &S,
         terms: Terms,
     ) -> Result<(Reply, Arc<RouteCounters>), PeerError> {
-        let batch = slice.batch_mark().number;
+        let batch = slice.batch_state().number;
         let may_begin = |stream: &E::Stream| {
             debug_assert!(!peer.is_idle(worker), "who works does not wait for work");
             peer.busy.borrow_mut().insert(worker, (stream.clone(), batch));
-            !peer.stopping.get() && !slice.batch_mark().is_canceled
+            !peer.stopping.get() && !slice.batch_state().is_canceled
         };
         let environment = &self.environment;
         let first = connection.exchange(environment, slice, terms, may_begin);
         let mut outcome = first.await;
         let broken = matches!(outcome, Err(PeerError::Broken { .. }));
-        let wanted = !peer.stopping.get() && !slice.batch_mark().is_canceled;
+        let wanted = !peer.stopping.get() && !slice.batch_state().is_canceled;
         if broken && reused && wanted {
             let second = connection.exchange(environment, slice, terms, may_begin);
             outcome = second.await;
         }
         peer.busy.borrow_mut().remove(&worker);
         match outcome {
-            Err(_) if slice.batch_mark().is_canceled => Err(PeerError::Canceled),
+            Err(_) if slice.batch_state().is_canceled => Err(PeerError::Canceled),
             Err(_) if peer.stopping.get() => Err(PeerError::Closed),
             outcome => outcome,
         }

@@ -4,7 +4,7 @@
 //! Whatever the peer sends, the task ends or waits for the next frame; a peer that stops in the
 //! middle of one is cut off.
 
-use super::checked_range::CheckedRange;
+use super::granted_range::GrantedRange;
 use super::owner::MemoryOwner;
 use super::service::MoveService;
 use super::serving::Serving;
@@ -106,7 +106,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let begun = self.connection.environment().now();
         let mut verdicts = judge(self.service, request);
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
-        let memory = verdicts.iter().flatten().map(CheckedRange::memory);
+        let memory = verdicts.iter().flatten().map(GrantedRange::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
         let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
@@ -142,7 +142,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         };
         let mut frame = Vec::with_capacity(128);
         let bytes = payload.bytes() as u64;
-        let granted = verdicts.iter().flatten().map(CheckedRange::bytes);
+        let granted = verdicts.iter().flatten().map(GrantedRange::bytes);
         debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
         self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes);
         self.send(frame, payload).await
@@ -160,7 +160,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
                 *verdict = Err(Status::ChecksumMismatch);
             }
         }
-        verdicts.iter_mut().for_each(|verdict| settle(verdict, CheckedRange::store));
+        verdicts.iter_mut().for_each(|verdict| settle(verdict, GrantedRange::store));
         let mut frame = Vec::with_capacity(128);
         self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0);
         self.send(frame, Message::new()).await

@@ -6,10 +6,10 @@ use crate::direction::Direction;
 use perigee_schemas::Status;
 use perigee_shard::Guard as KeptMemory;
 
-/// A checked range and the right to use it. If its bytes are not where sockets reach them, they are
+/// A range that was checked, and the right to use it. If its bytes are not where sockets reach them, they are
 /// staged.
 #[derive(Debug)]
-pub struct CheckedRange {
+pub struct GrantedRange {
     host: *mut u8,
     bytes: u64,
     kept: KeptMemory,
@@ -37,7 +37,7 @@ pub unsafe trait RangeStage: std::fmt::Debug + 'static {
     fn store(&self) -> Result<(), Status>;
 }
 
-impl CheckedRange {
+impl GrantedRange {
     /// A range that begins at `host`. `memory` is the number by which its memory can be revoked.
     ///
     /// # Safety

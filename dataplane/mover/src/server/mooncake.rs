@@ -4,7 +4,7 @@
 //! Bounds are checked as in our own dialect, and a peer that stops in the middle of a request is
 //! cut off.
 
-use super::checked_range::CheckedRange;
+use super::granted_range::GrantedRange;
 use super::owner::{MemoryOwner, PieceRequest};
 use super::serving::Serving;
 use super::verdict::lend_last;
@@ -28,7 +28,7 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
     while let Some(header) = receive_header(environment, stream).await? {
         // The whole range is checked, and kept, before its first step.
         let whole = find(owner, &header, header.address, header.bytes);
-        serving.uses(whole.iter().map(CheckedRange::memory));
+        serving.uses(whole.iter().map(GrantedRange::memory));
         let refused = usize::from(whole.is_err());
         serving.counters.served(header.bytes, refused);
         match (&whole, header.opcode) {
@@ -48,7 +48,7 @@ fn find<O: MemoryOwner>(
     header: &MooncakeHeader,
     address: u64,
     bytes: u64,
-) -> Result<CheckedRange, Status> {
+) -> Result<GrantedRange, Status> {
     let direction = match header.opcode {
         Opcode::Read => Direction::Read,
         Opcode::Write => Direction::Write,

@@ -1,7 +1,7 @@
 //! What a server asks of the owner of memory: which ranges a request may use.
 //! Invariant: a range is found only with the right to use its memory.
 
-use super::checked_range::CheckedRange;
+use super::granted_range::GrantedRange;
 use super::session::ConnectionState;
 use crate::direction::Direction;
 use crate::scope::Scope;
@@ -30,5 +30,5 @@ pub trait MemoryOwner: Send + Sync + 'static {
     ///
     /// # Errors
     /// Why it must not be moved.
-    fn find(&self, request: &PieceRequest<'_>) -> Result<CheckedRange, Status>;
+    fn find(&self, request: &PieceRequest<'_>) -> Result<GrantedRange, Status>;
 }

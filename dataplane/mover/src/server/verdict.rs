@@ -3,7 +3,7 @@
 //! Invariant: a piece that was refused is never touched, and a message that names a range keeps it.
 #![expect(unsafe_code, reason = "it reads and writes memory that an owner vouches for")]
 
-use super::checked_range::CheckedRange;
+use super::granted_range::GrantedRange;
 use super::owner::{MemoryOwner, PieceRequest};
 use super::service::MoveService;
 use crate::direction::Direction;
@@ -18,7 +18,7 @@ use perigee_shard::Message;
 use std::io::{IoSlice, Read, Write};
 
 /// A piece that may be used, or why not.
-pub(super) type Verdict = Result<CheckedRange, Status>;
+pub(super) type Verdict = Result<GrantedRange, Status>;
 
 /// Judges every piece of a request.
 pub(super) fn judge<O: MemoryOwner>(
@@ -47,7 +47,7 @@ pub(super) fn codes(verdicts: &[Verdict]) -> Vec<i32> {
 }
 
 /// A piece whose staging fails is refused after all.
-pub(super) fn settle(verdict: &mut Verdict, step: impl Fn(&CheckedRange) -> Result<(), Status>) {
+pub(super) fn settle(verdict: &mut Verdict, step: impl Fn(&GrantedRange) -> Result<(), Status>) {
     if let Ok(range) = verdict
         && let Err(status) = step(range)
     {
@@ -56,7 +56,7 @@ pub(super) fn settle(verdict: &mut Verdict, step: impl Fn(&CheckedRange) -> Resu
 }
 
 /// Appends the last `bytes` of a range to a message, which keeps the right to use them.
-pub(super) fn lend_last(range: &CheckedRange, bytes: u64, message: &mut Message) {
+pub(super) fn lend_last(range: &GrantedRange, bytes: u64, message: &mut Message) {
     debug_assert!(bytes <= range.bytes());
     let first = range.host().wrapping_add((range.bytes() - bytes) as usize);
     // SAFETY: the range was checked, and the message keeps it.
@@ -65,8 +65,8 @@ pub(super) fn lend_last(range: &CheckedRange, bytes: u64, message: &mut Message)
 }
 
 /// CRC-32C of the bytes of a range.
-pub(super) fn checksum(range: &CheckedRange) -> u32 {
-    // SAFETY: a `CheckedRange` vouches for them.
+pub(super) fn checksum(range: &GrantedRange) -> u32 {
+    // SAFETY: a `GrantedRange` vouches for them.
     unsafe { crc32c_raw(range.host(), range.bytes() as usize) }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn place_early(
 
 /// Puts the first bytes of a range into place. The kernel does it, because memory that cannot be
 /// written must be an error and not a fault.
-fn place(range: &CheckedRange, bytes: &[u8]) -> Result<(), Status> {
+fn place(range: &GrantedRange, bytes: &[u8]) -> Result<(), Status> {
     debug_assert!(bytes.len() as u64 <= range.bytes(), "it ends within the range");
     let from = [IoSlice::new(bytes)];
     let into =
@@ -107,7 +107,7 @@ fn place(range: &CheckedRange, bytes: &[u8]) -> Result<(), Status> {
     }
 }
 
-fn place_by_pipe(range: &CheckedRange, bytes: &[u8]) -> Result<(), Status> {
+fn place_by_pipe(range: &GrantedRange, bytes: &[u8]) -> Result<(), Status> {
     let piped = |bytes: &[u8]| {
         let (reader, mut writer) = std::io::pipe()?;
         writer.write_all(bytes)?;

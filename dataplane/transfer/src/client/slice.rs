@@ -8,7 +8,7 @@ use crate::extent::footer;
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_mover::{
-    BatchMark, Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice,
+    BatchState, Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice,
     SliceHeader,
 };
 use perigee_schemas::{Identity, Status};
@@ -173,8 +173,8 @@ unsafe impl Slice for ObjectSlice {
         Ok(())
     }
 
-    fn batch_mark(&self) -> BatchMark {
-        let mark = |batch: &Arc<JobBatch>| BatchMark {
+    fn batch_state(&self) -> BatchState {
+        let mark = |batch: &Arc<JobBatch>| BatchState {
             number: Arc::as_ptr(batch) as usize,
             is_canceled: batch.is_canceled(),
         };

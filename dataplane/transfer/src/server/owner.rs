@@ -5,7 +5,7 @@
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{CheckedRange, Direction, Guard, MemoryOwner, PieceRequest, Scope};
+use perigee_mover::{Direction, GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
 use perigee_rdma::PeerSession;
 use perigee_schemas::Status;
 use perigee_schemas::extent::GENERATION_BYTES;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 impl MemoryOwner for SegmentTable {
     type Session = PeerSession;
 
-    fn find(&self, request: &PieceRequest<'_>) -> Result<CheckedRange, Status> {
+    fn find(&self, request: &PieceRequest<'_>) -> Result<GrantedRange, Status> {
         let Scope::Segment(id) = request.scope else {
             return Err(Status::NotSupported);
         };
@@ -36,7 +36,7 @@ impl MemoryOwner for SegmentTable {
         request.guard.map_or(Ok(()), |guard| check(&segment, guard))?;
         let kept = (Arc::as_ptr(&segment) as usize, segment as perigee_shard::Guard);
         // SAFETY: the range was checked against its segment, which is kept mapped.
-        Ok(unsafe { CheckedRange::new(first, bytes, kept) })
+        Ok(unsafe { GrantedRange::new(first, bytes, kept) })
     }
 }
 
