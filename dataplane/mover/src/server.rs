@@ -90,7 +90,8 @@ impl<O: MemoryOwner> Server<O> {
         self.address
     }
 
-    /// Breaks the connections whose present request uses memory of this number ([`GrantedRange::new`]).
+    /// Breaks the connections whose present request uses memory of this number
+    /// ([`GrantedRange::new`]).
     pub fn revoke(&self, memory: usize) {
         self.each_port(move |port| port.service().revoke(port, memory));
     }

@@ -1,6 +1,6 @@
 //! A connection used by one calling thread at a time: slices go out one behind the other, answers
-//! come back in order. The invariant: memory of a slice is touched only between the call's beginning and
-//! its end, by the calling thread.
+//! come back in order. Invariant: memory of a slice is touched only between the call's beginning
+//! and its end, by the calling thread.
 #![expect(unsafe_code, reason = "it lends memory of a slice to the kernel")]
 
 use super::call_bounds::CallBounds;

@@ -6,8 +6,8 @@ use crate::direction::Direction;
 use perigee_schemas::Status;
 use perigee_shard::Guard as KeptMemory;
 
-/// A range that was checked, and the right to use it. If its bytes are not where sockets reach them, they are
-/// staged.
+/// A range that was checked, and the right to use it. If its bytes are not where sockets reach
+/// them, they are staged.
 #[derive(Debug)]
 pub struct GrantedRange {
     host: *mut u8,
