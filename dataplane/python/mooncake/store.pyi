@@ -1,8 +1,9 @@
 """Types of `mooncake.store`. Sizes and offsets are bytes, addresses integers, times as named.
 
 Codes: 0 success, negative failure; -704 no such key, -706 a lease is running, -200 no space,
--600 a wrong argument or a store that is not set up, -707 the lease ended during a read, -800 bytes
-did not arrive, -801 wrong bytes arrived, -900 no master, -901 a deadline passed, -1012 not built.
+-600 a wrong argument or a store that is not set up, -702 no replica could be read, -707 the lease
+ended during a read, -800 a put's owner cannot be reached, -900 no master, -901 a deadline passed,
+-1012 not built.
 """
 
 from collections.abc import Sequence

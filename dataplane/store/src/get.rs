@@ -7,6 +7,7 @@ use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{FoundObject, Lookup};
+use crate::read_failure::ReadFailure;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_metrics::ClientCall;
@@ -99,15 +100,16 @@ impl Store {
                 results[i] = result;
             }
         }
-        results
+        results.into_iter().map(|result| result.map_err(|failure| failure.status)).collect()
     }
 
     fn read_once(
         &self,
         lookup: &Lookup,
         targets: &[(usize, &[CallerRange])],
-    ) -> Vec<Result<u64, Status>> {
-        let mut results: Vec<Result<u64, Status>> = vec![Err(Status::InvalidParams); targets.len()];
+    ) -> Vec<Result<u64, ReadFailure>> {
+        let closed = ReadFailure::from(Status::InvalidParams);
+        let mut results = vec![Err(closed); targets.len()];
         if !self.is_open() {
             return results;
         }
@@ -121,7 +123,7 @@ impl Store {
                     let order = self.order(&found.places);
                     readings.push(ObjectRead { target, found, pieces, order, tried: 0 });
                 }
-                Err(status) => results[target] = Err(status),
+                Err(status) => results[target] = Err(status.into()),
             }
         }
         while !readings.is_empty() {
@@ -134,12 +136,12 @@ impl Store {
     fn try_replicas<'a>(
         &self,
         readings: Vec<ObjectRead<'a>>,
-        results: &mut [Result<u64, Status>],
+        results: &mut [Result<u64, ReadFailure>],
     ) -> Vec<ObjectRead<'a>> {
         let (ready, without): (Vec<_>, Vec<_>) =
             readings.into_iter().partition(|r| r.tried < r.order.len());
         for reading in without {
-            results[reading.target] = Err(Status::ReplicaIsNotReady);
+            results[reading.target] = Err(Status::ReplicaIsNotReady.into());
         }
         let outcomes = self.read_replicas(&ready);
         // A reading without an outcome would be forgotten.
@@ -151,7 +153,8 @@ impl Store {
                 Err(error) => {
                     self.note(&reading, &error);
                     reading.found.leave_lease();
-                    results[reading.target] = Err(error.status());
+                    let result = &mut results[reading.target];
+                    *result = result.map_or_else(|before| Err(before.and(&error)), Ok);
                     reading.tried += 1;
                     if reading.tried < reading.order.len() && !error.is_canceled() {
                         again.push(reading);
@@ -280,7 +283,6 @@ fn numbered<'a>(pieces: &[&'a [CallerRange]]) -> Vec<(usize, &'a [CallerRange])>
     pieces.iter().copied().enumerate().collect()
 }
 
-/// Whether the place may just be out of date: the key can have been evicted and put again.
-fn is_worth_looking_up(result: &Result<u64, Status>) -> bool {
-    matches!(result, Err(Status::LeaseExpired | Status::InvalidReplica))
+fn is_worth_looking_up(result: &Result<u64, ReadFailure>) -> bool {
+    result.is_err_and(|failure| failure.is_outdated)
 }

@@ -27,6 +27,7 @@ mod ports;
 mod put;
 mod ranges;
 mod rdma;
+mod read_failure;
 mod refusals;
 mod unreachable;
 

@@ -356,7 +356,7 @@ fn is_given_up(status: Status) -> bool {
 /// put that did not happen.
 fn status_of(error: &TransferError) -> Status {
     match (error, error.status()) {
-        (TransferError::Peer(PeerError::Unreachable { .. }), _) => Status::TransferFail,
+        (TransferError::Peer(PeerError::Unreachable { .. }), status) => status,
         (_, known @ (Status::InvalidParams | Status::RpcTimeout | Status::NoAvailableHandle)) => {
             known
         }

@@ -5,6 +5,7 @@ use crate::api::RangeRequest;
 use crate::caller_memory::{HostPieces, delivered};
 use crate::client::Store;
 use crate::lookup::{FoundObject, Lookup};
+use crate::read_failure::status_of;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_schemas::Status;
@@ -62,7 +63,7 @@ impl Store {
                 results[position] = outcome
                     .as_ref()
                     .map(|()| requests[position].target.bytes as u64)
-                    .map_err(TransferError::status);
+                    .map_err(status_of);
                 if outcome.is_err() {
                     found.leave_lease();
                 }

@@ -46,9 +46,8 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// The status that callers of the store see. Clients of Mooncake take some codes for a miss and
-    /// others for a broken process, so whatever is no more than a lost cache entry has one of the
-    /// former.
+    /// The status as it is known everywhere in the project. Bytes or places that are not the ones
+    /// asked for have a code that clients of Mooncake take for a miss.
     pub fn status(&self) -> Status {
         match self {
             TransferError::Engine(_) => Status::RpcFail,
@@ -59,6 +58,7 @@ impl TransferError {
             TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
             | TransferError::Checksum { .. } => Status::InvalidReplica,
+            TransferError::Peer(PeerError::Unreachable { .. }) => Status::TransferFail,
             TransferError::Peer(error) => error.status(),
             TransferError::Stale => Status::LeaseExpired,
             TransferError::BufferSize { .. } => Status::InvalidParams,

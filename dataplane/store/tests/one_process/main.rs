@@ -11,4 +11,5 @@ mod membership;
 mod ports;
 mod rails;
 mod tasks;
+mod unreachable;
 mod vanishing;
