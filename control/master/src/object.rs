@@ -20,8 +20,12 @@ impl Flags {
     pub(crate) const BLOCKS_GROUP: u8 = 16;
     /// A later put was published before one with a hard pin, whose writer may still end it.
     pub(crate) const OVERTAKEN_PIN: u8 = 32;
+    /// As the one before, of a put that would pin it softly.
+    pub(crate) const OVERTAKEN_SOFT_PIN: u8 = 64;
     /// Either of the two that keep it from eviction.
     pub(crate) const PINNED: u8 = Self::HARD_PIN | Self::OVERTAKEN_PIN;
+    /// Either of the two that let it go last.
+    pub(crate) const SOFT_PINNED: u8 = Self::SOFT_PIN | Self::OVERTAKEN_SOFT_PIN;
 
     /// Whether it has one of some flags.
     pub(crate) fn has(self, flag: u8) -> bool {

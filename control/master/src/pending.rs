@@ -1,6 +1,6 @@
 //! Unfinished puts: who writes which replicas since when.
 //! Invariant: an object has the flag `PENDING` exactly while it has an entry here, and all of its
-//! entries began after the put whose bytes can be read.
+//! entries began after the put whose bytes can be read; those that it has overtaken began before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,11 +29,32 @@ pub(crate) struct Pending {
     pub(crate) replaces: Pins,
 }
 
+impl Pending {
+    /// What it does to pins.
+    pub(crate) fn pins(&self) -> OvertakenPins {
+        OvertakenPins { hard: self.hard_pin, soft: self.soft_pin }
+    }
+}
+
 /// The pins of an object that is being replaced.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pins {
     pub(crate) hard: bool,
     pub(crate) soft_end_ms: Option<u64>,
+}
+
+/// What an unfinished put does to the pins of what is readable of its object, once it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OvertakenPins {
+    pub(crate) hard: bool,
+    /// `Preserve` if it changes nothing.
+    pub(crate) soft: SoftPin,
+}
+
+impl OvertakenPins {
+    fn is_nothing(self) -> bool {
+        !self.hard && self.soft == SoftPin::Preserve
+    }
 }
 
 /// Several puts of one object may be unfinished at once. They are kept in the order in which they
@@ -45,9 +66,9 @@ pub(crate) struct PendingPuts {
     /// By object and the distance of the generation from the first one.
     by_object: BTreeMap<(u32, u64), Pending>,
     by_start: BTreeSet<(u64, PutOf)>,
-    /// Hard-pinned puts of objects that hold the bytes of a later one, while their writers may
-    /// still end them.
-    overtaken_pins: BTreeSet<(u32, PutName)>,
+    /// Puts of objects that hold the bytes of a later one, while their writers may still end them,
+    /// in the same order; those alone whose end changes a pin.
+    overtaken: BTreeMap<(u32, u64), (PutName, OvertakenPins)>,
 }
 
 /// An object and the generation that names one of its puts.
@@ -59,25 +80,50 @@ impl PendingPuts {
             generation_base,
             by_object: BTreeMap::new(),
             by_start: BTreeSet::new(),
-            overtaken_pins: BTreeSet::new(),
+            overtaken: BTreeMap::new(),
         }
     }
 
-    /// Notes that a later put of an object was published before this hard-pinned one.
-    pub(crate) fn note_overtaken_pin(&mut self, object: u32, put: PutName) {
-        self.overtaken_pins.insert((object, put));
+    /// Notes that a later put of an object was published before this one.
+    pub(crate) fn note_overtaken(&mut self, object: u32, put: PutName, pins: OvertakenPins) {
+        if !pins.is_nothing() {
+            self.overtaken.insert(self.key(object, put.generation), (put, pins));
+        }
     }
 
-    /// Whether that was noted of a put, which is over now.
-    pub(crate) fn take_overtaken_pin(&mut self, object: u32, put: PutName) -> bool {
-        self.overtaken_pins.remove(&(object, put))
+    /// What was noted of a put, which is over now.
+    pub(crate) fn take_overtaken(&mut self, object: u32, put: PutName) -> Option<OvertakenPins> {
+        let key = self.key(object, put.generation);
+        let &(_, pins) = self.overtaken.get(&key).filter(|(name, _)| *name == put)?;
+        self.overtaken.remove(&key);
+        Some(pins)
     }
 
-    /// A put of which that was noted, if there is one.
-    pub(crate) fn overtaken_pin(&self, object: u32) -> Option<PutName> {
-        let least = PutName { client: 0, generation: 0 };
-        let (found, put) = *self.overtaken_pins.range((object, least)..).next()?;
-        (found == object).then_some(put)
+    /// The overtaken puts of an object, the one that began first before the others.
+    pub(crate) fn overtaken(&self, object: u32) -> impl Iterator<Item = (PutName, OvertakenPins)> {
+        self.overtaken.range((object, 0)..=(object, u64::MAX)).map(|(_, overtaken)| *overtaken)
+    }
+
+    /// A put of an object has decided on its soft pin: those that began before it change it no
+    /// more.
+    pub(crate) fn settle_soft_pin(&mut self, object: u32, generation: u64) {
+        let earlier = (object, 0)..self.key(object, generation);
+        for (_, (_, pins)) in self.overtaken.range_mut(earlier.clone()) {
+            pins.soft = SoftPin::Preserve;
+        }
+        let nothing = self.overtaken.range(earlier).filter(|(_, (_, pins))| pins.is_nothing());
+        let nothing: Vec<(u32, u64)> = nothing.map(|(key, _)| *key).collect();
+        for key in nothing {
+            self.overtaken.remove(&key);
+        }
+    }
+
+    /// What can be read of an object is gone, and with it what could have been pinned.
+    pub(crate) fn forget_overtaken(&mut self, object: u32) {
+        let noted: Vec<PutName> = self.overtaken(object).map(|(put, _)| put).collect();
+        for put in noted {
+            self.take_overtaken(object, put);
+        }
     }
 
     pub(crate) fn insert(&mut self, object: u32, pending: Pending) {

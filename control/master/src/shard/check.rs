@@ -104,12 +104,16 @@ impl KeyShard {
                 let record = &self.replicas[replica];
                 assert_eq!((record.object, record.list), (id, ListName::Held));
             }
-            let overtaken = self.pending.overtaken_pin(id);
-            assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), overtaken.is_some());
-            assert!(overtaken.is_none_or(|put| self.quarantine.has_put(put)));
+            let (hard, soft) = self.overtaken_flags(id);
+            assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), hard);
+            assert_eq!(object.flags.has(Flags::OVERTAKEN_SOFT_PIN), soft);
+            let mut overtaken = self.pending.overtaken(id);
+            assert!(overtaken.all(|(put, _)| self.quarantine.has_put(put)));
             assert_eq!(object.readers == 0, object.read_end_ms == 0);
             let is_pinned = self.soft_pins.end_ms(id).is_some();
             assert_eq!(object.flags.has(Flags::SOFT_PIN), is_pinned);
+            let pinned_bytes = !object.flags.has(Flags::SOFT_PINNED) || object.first != NONE;
+            assert!(pinned_bytes, "object {id} is pinned and has no bytes");
             self.check_group(id);
         }
         let elsewhere = self.replicas.len() - in_chains;
@@ -149,7 +153,7 @@ impl KeyShard {
         let members = objects.filter(|other| other.group == object.group);
         let count = |flag| members.clone().filter(|it| it.flags.has(flag)).count() as u32;
         assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
-        assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PIN));
+        assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PINNED));
         let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
         let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
         assert!(group.seen.readers >= readers, "every reader keeps the group");

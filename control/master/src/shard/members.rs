@@ -13,15 +13,21 @@ use super::KeyShard;
 impl KeyShard {
     /// Sets or clears an object's soft pin.
     pub(super) fn set_soft_pin(&mut self, object: u32, end_ms: Option<u64>) {
-        let record = &mut self.objects[object];
-        let had = record.flags.has(Flags::SOFT_PIN);
-        record.flags.set(Flags::SOFT_PIN, end_ms.is_some());
-        let group = record.group;
         match end_ms {
             Some(end_ms) => self.soft_pins.pin(object, end_ms),
             None => self.soft_pins.unpin(object),
         }
-        if had == end_ms.is_some() {
+        self.set_soft_flag(object, Flags::SOFT_PIN, end_ms.is_some());
+    }
+
+    /// Sets or clears one of the flags that let an object go last.
+    pub(super) fn set_soft_flag(&mut self, object: u32, flag: u8, on: bool) {
+        debug_assert_ne!(flag & Flags::SOFT_PINNED, 0);
+        let record = &mut self.objects[object];
+        let had = record.flags.has(Flags::SOFT_PINNED);
+        record.flags.set(flag, on);
+        let group = record.group;
+        if had == record.flags.has(Flags::SOFT_PINNED) {
             return;
         }
         self.change_group(group, |local, whole| {
@@ -78,7 +84,7 @@ impl KeyShard {
         if record.flags.has(Flags::PINNED) {
             return ListName::Held;
         }
-        let class = Class::of(record.flags.has(Flags::SOFT_PIN), record.flags.has(Flags::HIT));
+        let class = Class::of(record.flags.has(Flags::SOFT_PINNED), record.flags.has(Flags::HIT));
         ListName::Evictable(class, self.phase(record.read_end_ms, record.probe_end_ms))
     }
 

@@ -1,53 +1,87 @@
-//! Hard pins of upserts that a later one has overtaken.
-//! Invariant: the pin of an upsert that is acknowledged stays on what is readable, as if each had
-//! begun after the end of the one before; that of one that is revoked or given up goes with it.
+//! Pins of upserts that a later one has overtaken.
+//! Invariant: what is readable has the pins that it would have if each acknowledged upsert had
+//! begun after the end of the one before. While one may still end it is kept as if it had; a pin
+//! of one that is revoked or given up goes with it.
 
 use crate::object::Flags;
-use crate::pending::PutName;
+use crate::pending::{OvertakenPins, Pending, PutName};
+use crate::placement::SoftPin;
 use crate::quarantine::Quarantined;
 
 use super::KeyShard;
 
+/// A put that is over, and what it does to the pins of its object if it has ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overtaken {
+    object: u32,
+    generation: u64,
+    pins: OvertakenPins,
+}
+
 impl KeyShard {
-    /// A later put was published before a hard-pinned one: the object is not evicted until that one
-    /// is over.
-    pub(super) fn note_overtaken_pin(&mut self, object: u32, put: PutName) {
-        self.pending.note_overtaken_pin(object, put);
+    /// A put was published before these, which began earlier: the object is kept as they want it
+    /// until each is over. If the put decides on the soft pin itself, theirs change nothing.
+    pub(super) fn overtake(
+        &mut self,
+        object: u32,
+        published: &Pending,
+        puts: &[(PutName, OvertakenPins)],
+    ) {
+        for (put, pins) in puts {
+            self.pending.note_overtaken(object, *put, *pins);
+        }
+        if self.pending.overtaken(object).next().is_none() {
+            return;
+        }
+        if published.soft_pin != SoftPin::Preserve {
+            self.pending.settle_soft_pin(object, published.name.generation);
+        }
         self.refresh_pins(object);
     }
 
-    /// Parked space of a put is free, so the put is over. Returns the object that it pinned until
-    /// now, if it did.
-    pub(super) fn end_overtaken_pin(&mut self, quarantined: &Quarantined) -> Option<u32> {
+    /// Parked space of a put is free, so the put is over. Returns what it has pinned until now, if
+    /// it did.
+    pub(super) fn end_overtaken(&mut self, quarantined: &Quarantined) -> Option<Overtaken> {
         let (object, put) = (quarantined.superseded?, quarantined.put?);
-        if !self.pending.take_overtaken_pin(object, put) {
-            return None;
-        }
+        let pins = self.pending.take_overtaken(object, put)?;
         self.refresh_pins(object);
-        Some(object)
+        Some(Overtaken { object, generation: put.generation, pins })
     }
 
     /// What can be read of an object is gone, and with it what could have been pinned.
-    pub(super) fn forget_overtaken_pins(&mut self, object: u32) {
-        while let Some(put) = self.pending.overtaken_pin(object) {
-            self.pending.take_overtaken_pin(object, put);
-        }
-        let flags = &mut self.objects[object].flags;
-        flags.set(Flags::OVERTAKEN_PIN, false);
+    pub(super) fn forget_overtaken(&mut self, object: u32) {
+        self.pending.forget_overtaken(object);
+        self.objects[object].flags.set(Flags::OVERTAKEN_PIN, false);
+        self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, false);
     }
 
-    /// Pins what is readable of an object.
-    pub(super) fn pin_hard(&mut self, object: u32) {
-        self.objects[object].flags.set(Flags::HARD_PIN, true);
+    /// Gives what is readable the pins of an overtaken put that has ended well.
+    pub(super) fn pin_overtaken(&mut self, overtaken: Overtaken) {
+        let Overtaken { object, generation, pins } = overtaken;
+        if pins.hard {
+            self.objects[object].flags.set(Flags::HARD_PIN, true);
+        }
+        if pins.soft != SoftPin::Preserve {
+            let end_ms = self.soft_end_ms(pins.soft, None);
+            self.set_soft_pin(object, end_ms);
+            self.pending.settle_soft_pin(object, generation);
+        }
         self.refresh_pins(object);
     }
 
     fn refresh_pins(&mut self, object: u32) {
-        let is_overtaken = self.pending.overtaken_pin(object).is_some();
-        let flags = &mut self.objects[object].flags;
-        flags.set(Flags::OVERTAKEN_PIN, is_overtaken);
+        let (hard, soft) = self.overtaken_flags(object);
+        self.objects[object].flags.set(Flags::OVERTAKEN_PIN, hard);
+        self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, soft);
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
+    }
+
+    /// Whether puts that may still end would pin an object hard, and softly.
+    pub(super) fn overtaken_flags(&self, object: u32) -> (bool, bool) {
+        let pins = || self.pending.overtaken(object).map(|(_, pins)| pins);
+        let soft = |it: OvertakenPins| matches!(it.soft, SoftPin::Enable { .. });
+        (pins().any(|it| it.hard), pins().any(soft))
     }
 }

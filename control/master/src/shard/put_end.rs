@@ -11,6 +11,7 @@ use crate::placement::SoftPin;
 use crate::slab::NONE;
 
 use super::KeyShard;
+use super::overtaken::Overtaken;
 use super::space::Reuse;
 use super::started_puts::StartedPuts;
 
@@ -19,9 +20,9 @@ use super::started_puts::StartedPuts;
 pub(super) enum Discarded {
     No,
     GivenUp,
-    /// A put that began later has published its bytes. The object that it pins hard all the same,
-    /// if it wanted to.
-    Superseded(Option<u32>),
+    /// A put that began later has published its bytes. What it does to the pins of those, if that
+    /// is anything.
+    Superseded(Option<Overtaken>),
 }
 
 impl KeyShard {
@@ -79,8 +80,8 @@ impl KeyShard {
         // Its writer has stopped, so the space of a discarded put can be used again.
         let discarded = self.free_discarded(put);
         if let Discarded::Superseded(pins) = discarded {
-            if let Some(object) = pins {
-                self.pin_hard(object);
+            if let Some(overtaken) = pins {
+                self.pin_overtaken(overtaken);
             }
             return Err(Status::ObjectAlreadyExists);
         }
@@ -103,7 +104,7 @@ impl KeyShard {
         }
         if let Some(pending) = self.take_pending(object, put.generation) {
             self.publish(object, &pending, checksum);
-            self.supersede(object, put.generation);
+            self.supersede(object, &pending);
         }
         Ok(())
     }
@@ -125,16 +126,16 @@ impl KeyShard {
 
     /// Discards the puts that began before the one that was published. Those that began later go on
     /// and replace it.
-    fn supersede(&mut self, object: u32, published: u64) {
-        while let Some(earlier) = self.pending.first_before(object, published) {
-            let earlier_put = self.pending.get(object, earlier);
-            let pinned = earlier_put.filter(|put| put.hard_pin).map(|put| put.name);
+    fn supersede(&mut self, object: u32, published: &Pending) {
+        let generation = published.name.generation;
+        let mut overtaken = Vec::new();
+        while let Some(earlier) = self.pending.first_before(object, generation) {
+            let put = self.pending.get(object, earlier).map(|put| (put.name, put.pins()));
             self.discard_for(object, earlier, Reuse::Superseded);
-            if let Some(put) = pinned.filter(|put| self.quarantine.has_put(*put)) {
-                self.note_overtaken_pin(object, put);
-            }
+            overtaken.extend(put.filter(|(put, _)| self.quarantine.has_put(*put)));
             debug_assert_ne!(self.pending.first_of(object), Some(earlier));
         }
+        self.overtake(object, published, &overtaken);
     }
 
     /// Replaces an object's complete replicas by the ones of a put.
@@ -173,7 +174,7 @@ impl KeyShard {
     }
 
     /// When the soft pin of an object ends that is published now.
-    fn soft_end_ms(&self, wanted: SoftPin, replaced_end_ms: Option<u64>) -> Option<u64> {
+    pub(super) fn soft_end_ms(&self, wanted: SoftPin, replaced_end_ms: Option<u64>) -> Option<u64> {
         match wanted {
             SoftPin::Enable { ttl_ms } => {
                 let ttl_ms = ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms);
@@ -218,7 +219,7 @@ impl KeyShard {
         while let Some(quarantined) = self.quarantine.pop_of_put(put) {
             self.shares.free(quarantined.segment, quarantined.extent);
             self.counters.discard_released += 1;
-            let pins = self.end_overtaken_pin(&quarantined);
+            let pins = self.end_overtaken(&quarantined);
             discarded = match (quarantined.superseded, discarded) {
                 (None, _) => Discarded::GivenUp,
                 (Some(_), Discarded::Superseded(earlier)) => {

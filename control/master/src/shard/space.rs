@@ -187,7 +187,8 @@ impl KeyShard {
         if first != NONE {
             return;
         }
-        self.forget_overtaken_pins(object);
+        self.forget_overtaken(object);
+        self.set_soft_pin(object, None);
         if flags.has(Flags::PENDING) {
             self.refresh_blocking(object);
             return;
@@ -195,7 +196,6 @@ impl KeyShard {
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
         debug_assert!(self.moves.get(object).is_none(), "no move is lost");
         self.index.remove(hash, object);
-        self.set_soft_pin(object, None);
         self.set_blocking(object, false);
         if group != NONE {
             self.groups.leave(group);

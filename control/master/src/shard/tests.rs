@@ -10,6 +10,7 @@ mod lending;
 mod model;
 mod moving;
 mod order;
+mod overtaken;
 mod placement;
 mod puts;
 mod removal;

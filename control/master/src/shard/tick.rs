@@ -24,7 +24,7 @@ impl KeyShard {
         {
             self.shares.free(quarantined.segment, quarantined.extent);
             self.counters.discard_released += u64::from(quarantined.put.is_some());
-            self.end_overtaken_pin(&quarantined);
+            self.end_overtaken(&quarantined);
             budget -= 1;
         }
         budget
