@@ -20,6 +20,8 @@ pub const KEY_BYTES_MAX: usize = 8192;
 pub const BATCH_SHARED_KEY_BYTES_MAX: usize = 4 << 20;
 /// Bytes of keys after which a page of a listing ends.
 pub const LISTING_PAGE_BYTES: usize = 256 << 10;
+/// Segments that one page of a listing looks at.
+pub const SEGMENTS_PER_PAGE: usize = 256;
 /// Most replicas of one object.
 pub const REPLICAS_MAX: usize = 16;
 /// Most segments in one mount or query.

@@ -6,8 +6,10 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use futures_lite::stream;
 use perigee_schemas::Status;
 use serde::Serialize;
+use std::convert::Infallible;
 
 const JSON: &str = "application/json; charset=utf-8";
 
@@ -33,6 +35,37 @@ pub(crate) fn json_lines(body: Body) -> Response {
     ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
+/// Text with the content type of metrics, in pieces that are made one by one.
+pub(crate) fn text_pieces(pieces: impl Iterator<Item = String> + Send + 'static) -> Response {
+    in_pieces(perigee_metrics::exposition::CONTENT_TYPE, pieces)
+}
+
+/// A JSON body in pieces that are made one by one.
+pub(crate) fn json_pieces(pieces: impl Iterator<Item = String> + Send + 'static) -> Response {
+    in_pieces(JSON, pieces)
+}
+
+/// The next piece is made when the one before has been taken, so a slow reader keeps one here.
+fn in_pieces(
+    content_type: &'static str,
+    mut pieces: impl Iterator<Item = String> + Send + 'static,
+) -> Response {
+    let first = pieces.next().unwrap_or_default();
+    let body = match pieces.next() {
+        None => Body::from(first),
+        Some(second) => {
+            let all = [first, second].into_iter().chain(pieces);
+            Body::from_stream(stream::iter(all.map(Ok::<_, Infallible>)))
+        }
+    };
+    ([(CONTENT_TYPE, content_type)], body).into_response()
+}
+
+/// As [`json`], written piece by piece.
+pub(crate) fn json_stream(body: Body) -> Response {
+    ([(CONTENT_TYPE, JSON)], body).into_response()
+}
+
 /// Text with a plain content type.
 pub(crate) fn word(body: &'static str) -> Response {
     body.into_response()
@@ -47,6 +80,14 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// One value of a JSON body that is written in pieces.
+pub(crate) fn row(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| {
+        tracing::error!(%error, "A row of an answer could not be written as JSON");
+        "null".to_owned()
+    })
 }
 
 /// A JSON error with its own text.

@@ -1,17 +1,18 @@
 //! Routes about objects. Invariant: looking at a key never grants a lease.
 
 use crate::answer;
-use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX};
+use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX, LOOKED_UP_AT_A_TIME};
 use crate::listing::ObjectListing;
 use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace};
 use crate::query::{filled_parameter, parameter};
 use crate::shared::RouteContext;
+use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use futures_lite::{StreamExt, stream};
 use perigee_schemas::Status;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 #[derive(Serialize)]
 struct BufferDescriptor {
@@ -26,15 +27,6 @@ struct LookupBody {
     success: bool,
     data: Vec<BufferDescriptor>,
 }
-
-#[derive(Serialize)]
-struct BatchFound {
-    success: bool,
-    data: Entries,
-}
-
-/// Keys with their places in the order asked.
-struct Entries(Vec<(String, KeyResult)>);
 
 #[derive(Serialize)]
 struct KeyResult {
@@ -56,16 +48,6 @@ struct NoKeys {
 struct Removed {
     success: bool,
     removed_count: u64,
-}
-
-impl Serialize for Entries {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (key, entry) in &self.0 {
-            map.serialize_entry(key, entry)?;
-        }
-        map.end()
-    }
 }
 
 impl From<ReplicaPlace> for BufferDescriptor {
@@ -125,10 +107,53 @@ pub(crate) async fn batch_query_keys(
     if let Some(error) = refused {
         return Ok(answer::json(StatusCode::BAD_REQUEST, &NoKeys { success: false, error }));
     }
-    let asked = keys.clone();
-    let located = shared.ask(move |plane| plane.locate(&asked)).await?.map_err(answer::error)?;
-    let entries = keys.into_iter().zip(located.into_iter().map(KeyResult::from)).collect();
-    Ok(answer::json(StatusCode::OK, &BatchFound { success: true, data: Entries(entries) }))
+    let mut lookup = KeyLookup { shared, keys: keys.into_iter(), is_first: true };
+    let first = lookup.piece().await.map_err(answer::error)?;
+    if lookup.keys.len() == 0 {
+        return Ok(answer::json_pieces(std::iter::once(first)));
+    }
+    // As with listings: a slow reader keeps one piece here.
+    let rest = stream::try_unfold(lookup, |mut lookup| async move {
+        if lookup.keys.len() == 0 {
+            return Ok(None);
+        }
+        let piece = lookup.piece().await;
+        piece.map(|piece| Some((piece, lookup)))
+    });
+    Ok(answer::json_stream(Body::from_stream(stream::once(Ok(first)).chain(rest))))
+}
+
+/// Keys with their places in the order asked, written piece by piece.
+struct KeyLookup {
+    shared: RouteContext,
+    /// Those that are left.
+    keys: std::vec::IntoIter<String>,
+    is_first: bool,
+}
+
+impl KeyLookup {
+    async fn piece(&mut self) -> Result<String, Status> {
+        let keys: Vec<String> = self.keys.by_ref().take(LOOKED_UP_AT_A_TIME).collect();
+        let asked = keys.clone();
+        let located = self.shared.ask(move |plane| plane.locate(&asked)).await;
+        let located = located.map_err(|_| Status::InternalError)??;
+        let mut text = String::new();
+        if self.is_first {
+            text.push_str(r#"{"success":true,"data":{"#);
+        }
+        for (key, places) in keys.iter().zip(located) {
+            if !std::mem::take(&mut self.is_first) {
+                text.push(',');
+            }
+            text.push_str(&answer::row(key));
+            text.push(':');
+            text.push_str(&answer::row(&KeyResult::from(places)));
+        }
+        if self.keys.len() == 0 {
+            text.push_str("}}");
+        }
+        Ok(text)
+    }
 }
 
 pub(crate) async fn all_keys(

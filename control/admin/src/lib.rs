@@ -22,5 +22,5 @@ mod server;
 mod shared;
 pub mod summary;
 
-pub use master_view::{ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo};
+pub use master_view::{ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo, SegmentText};
 pub use server::{AdminHandle, AdminOptions, AdminServer};

@@ -6,6 +6,12 @@ use std::time::Duration;
 /// Most keys of one `/batch_query_keys` request.
 pub const BATCH_KEYS_MAX: usize = 10_000;
 
+/// Keys of such a request that the master looks up at a time.
+pub const LOOKED_UP_AT_A_TIME: usize = 256;
+
+/// Segments that one piece of an answer shows.
+pub const SEGMENTS_PER_PIECE: usize = 256;
+
 /// Most keys that `/get_all_keys` lists.
 pub const LISTED_KEYS_MAX: usize = 1_000_000;
 

@@ -12,7 +12,8 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// call made on the HTTP thread itself.
     fn readiness(&self) -> Result<(), String>;
 
-    /// Complete replicas of each key, without a lease.
+    /// Complete replicas of each key, without a lease. For at most as many keys as
+    /// `limits::LOOKED_UP_AT_A_TIME`.
     ///
     /// # Errors
     /// The whole question could not be asked; each key has an outcome of its own otherwise.
@@ -27,11 +28,11 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// What was published of keys; `None` where nothing is.
     fn key_events(&self) -> Option<KeyEventCounts>;
 
-    /// All mounted segments.
+    /// All mounted segments, or those of a name.
     ///
     /// # Errors
-    /// The master did not answer.
-    fn segments(&self) -> Result<Vec<SegmentInfo>, Status>;
+    /// The master did not answer, or others list too much at this moment.
+    fn segments(&self, name: Option<&str>) -> Result<Vec<SegmentInfo>, Status>;
 
     /// Removes all objects, leased ones only with `force`; returns how many there were.
     ///
@@ -123,11 +124,24 @@ pub struct ReplicaPlace {
     pub endpoint: String,
 }
 
+/// The texts of a segment, which listings share with the master: what a slow reader is still to be
+/// sent costs no copies of them.
+pub trait SegmentText: Send + Sync {
+    /// Its name; several segments may share one.
+    fn name(&self) -> &str;
+
+    /// Endpoint of its owner.
+    fn endpoint(&self) -> &str;
+
+    /// Protocol it is served by.
+    fn protocol(&self) -> &str;
+}
+
 /// One mounted segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct SegmentInfo {
-    /// Segment name; several segments may share one.
-    pub name: String,
+    /// Its texts.
+    pub text: Arc<dyn SegmentText>,
     /// Segment id.
     pub id: u128,
     /// Id of the client that owns it.
@@ -138,10 +152,6 @@ pub struct SegmentInfo {
     pub capacity_bytes: u64,
     /// Bytes allocated.
     pub used_bytes: u64,
-    /// Endpoint of its owner.
-    pub endpoint: String,
-    /// Protocol it is served by.
-    pub protocol: String,
     /// 0 undefined, 1 OK, 2 draining, 3 drained, 4 gracefully unmounting, 5 unmounting.
     pub state: u8,
 }

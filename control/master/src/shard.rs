@@ -197,6 +197,11 @@ impl KeyShard {
         self.shares.gauges()
     }
 
+    /// The state of one segment in numbers, if it is readable.
+    pub fn segment_gauge(&self, segment: u32) -> Option<SegmentGauges> {
+        self.shares.gauges_of(segment)
+    }
+
     /// Starts a call: time never goes back.
     fn begin(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);

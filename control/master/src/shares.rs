@@ -55,13 +55,13 @@ impl Shares {
     /// The state of each readable segment in numbers, in order of segment numbers.
     pub(crate) fn gauges(&self) -> impl Iterator<Item = SegmentGauges> + '_ {
         let readable = self.iter().filter(|(_, share)| share.is_readable());
-        readable.map(|(segment, share)| SegmentGauges {
-            segment,
-            capacity_bytes: share.usable_bytes(),
-            allocated_bytes: share.allocator.used(),
-            largest_free_bytes: share.allocator.largest_free(),
-            replicas: share.recency.len() as u64,
-        })
+        readable.map(|(segment, share)| gauges_of(segment, share))
+    }
+
+    /// The state of one segment in numbers, if it is readable.
+    pub(crate) fn gauges_of(&self, segment: u32) -> Option<SegmentGauges> {
+        let share = self.get(segment).filter(|share| share.is_readable())?;
+        Some(gauges_of(segment, share))
     }
 
     /// Adds a share under a number that was never used before; a used one is left as it is.
@@ -187,6 +187,16 @@ impl Shares {
         debug_assert!(!self.live.contains(&segment));
         self.live.push(segment);
         self.live.sort_unstable();
+    }
+}
+
+fn gauges_of(segment: u32, share: &SegmentShare) -> SegmentGauges {
+    SegmentGauges {
+        segment,
+        capacity_bytes: share.usable_bytes(),
+        allocated_bytes: share.allocator.used(),
+        largest_free_bytes: share.allocator.largest_free(),
+        replicas: share.recency.len() as u64,
     }
 }
 

@@ -25,3 +25,5 @@ pub(crate) const LEASES_PER_CALL: usize = 8192;
 pub(crate) const LEASES_BEHIND_MAX: usize = 64;
 /// A read buffer larger than this is not kept with an idle connection.
 pub(crate) const IDLE_BUFFER_BYTES_MAX: usize = 1 << 20;
+/// Segments after which a listing ends: more than a master has, also if they come and go during it.
+pub(crate) const SEGMENTS_LISTED_MAX: usize = 4 * perigee_schemas::limits::SEGMENTS_MAX;

@@ -234,18 +234,27 @@ pub(crate) fn counted(body: &[u8]) -> Result<Counted, CallError> {
     Ok(u64::try_from(count).map_err(|_| Status::from_peer(i32::try_from(count).unwrap_or(-1))))
 }
 
-pub(crate) fn segment_uses(body: &[u8]) -> Result<Vec<SegmentUse>, CallError> {
-    let reply = decode::<master::QuerySegmentsReply<'_>>(body)?;
-    let segments: Vec<ReplySegment> =
-        reply.segments().iter().flat_map(flatbuffers::Vector::iter).map(|s| segment(&s)).collect();
-    let used: Vec<u64> = reply.used_bytes().iter().flat_map(flatbuffers::Vector::iter).collect();
-    let state: Vec<u8> = reply.state().iter().flat_map(flatbuffers::Vector::iter).collect();
-    same_length(used.len(), segments.len())?;
-    same_length(state.len(), segments.len())?;
-    let columns = segments.into_iter().zip(used).zip(state);
-    Ok(columns
-        .map(|((segment, used_bytes), state)| SegmentUse { segment, used_bytes, state })
-        .collect())
+/// Some segments of a listing.
+pub(crate) struct SegmentPage {
+    pub(crate) segments: Vec<SegmentUse>,
+    /// Where it goes on; 0 on the last page.
+    pub(crate) next: u32,
+}
+
+impl SegmentPage {
+    pub(crate) fn decode(body: &[u8]) -> Result<Self, CallError> {
+        let reply = decode::<master::QuerySegmentsReply<'_>>(body)?;
+        let segments = reply.segments().into_iter().flatten();
+        let segments: Vec<ReplySegment> = segments.map(|view| segment(&view)).collect();
+        let used: Vec<u64> = reply.used_bytes().into_iter().flatten().collect();
+        let state: Vec<u8> = reply.state().into_iter().flatten().collect();
+        same_length(used.len(), segments.len())?;
+        same_length(state.len(), segments.len())?;
+        let columns = segments.into_iter().zip(used).zip(state);
+        let used =
+            columns.map(|((segment, used_bytes), state)| SegmentUse { segment, used_bytes, state });
+        Ok(Self { segments: used.collect(), next: reply.next() })
+    }
 }
 
 fn location(place: &object::Location) -> Location {

@@ -27,7 +27,7 @@ pub(crate) use list_page::Cursor;
 pub use master_shard::{MasterShard, ShardStart};
 pub(crate) use merge::{Placements, Replicas, StatusCodes};
 pub(crate) use scatter::KeySubset;
-pub(crate) use segment_use::{SegmentUsage, combine};
+pub(crate) use segment_use::{SegmentNames, SegmentPage, SegmentUsage};
 
 use crate::config::MasterConfig;
 use perigee_events::{EventPublisher, EventsError};

@@ -1,10 +1,10 @@
 //! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
 
-use crate::cluster::{Cluster, ControlShard, Cursor, combine};
+use crate::cluster::{Cluster, ControlShard, Cursor, SegmentNames, SegmentUsage};
 use perigee_admin::master_view::{
     DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
 };
-use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
+use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
@@ -48,22 +48,18 @@ impl ControlPlane for Cluster {
         Ok(ObjectPage { objects: page.objects, next: page.next.map(Cursor::numbers) })
     }
 
-    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
-        let listed = self.ask_first(|shard| shard.listing(&[])).ok_or(Status::RpcTimeout)?;
-        let shares: Option<Vec<_>> = self.ask_all(ControlShard::shares).into_iter().collect();
-        let uses = combine(listed, &shares.ok_or(Status::RpcTimeout)?);
-        let info = |used: crate::cluster::SegmentUsage| SegmentInfo {
-            name: used.spec.name.clone(),
-            id: used.spec.id,
-            client: used.spec.client,
-            base_address: used.spec.base,
-            capacity_bytes: used.spec.bytes,
-            used_bytes: used.allocated_bytes,
-            endpoint: used.spec.endpoint.clone(),
-            protocol: used.spec.protocol.clone(),
-            state: used.state,
-        };
-        Ok(uses.into_iter().map(info).collect())
+    fn segments(&self, name: Option<&str>) -> Result<Vec<SegmentInfo>, Status> {
+        let names: SegmentNames = Arc::new(name.into_iter().map(str::to_owned).collect());
+        let (mut segments, mut from) = (Vec::new(), Some(0));
+        while let Some(number) = from {
+            let names = names.clone();
+            let page = self
+                .run_first(move |first| async move { first.segment_page(&names, number).await });
+            let page = page.ok_or(Status::RpcTimeout)??;
+            segments.extend(page.segments.into_iter().map(segment_info));
+            from = page.next.filter(|next| *next > number);
+        }
+        Ok(segments)
     }
 
     fn key_events(&self) -> Option<KeyEventCounts> {
@@ -161,6 +157,35 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+}
+
+/// The texts of a mounted segment.
+struct SpecText(Arc<SegmentSpec>);
+
+impl SegmentText for SpecText {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn endpoint(&self) -> &str {
+        &self.0.endpoint
+    }
+
+    fn protocol(&self) -> &str {
+        &self.0.protocol
+    }
+}
+
+fn segment_info(used: SegmentUsage) -> SegmentInfo {
+    SegmentInfo {
+        id: used.spec.id,
+        client: used.spec.client,
+        base_address: used.spec.base,
+        capacity_bytes: used.spec.bytes,
+        used_bytes: used.allocated_bytes,
+        state: used.state,
+        text: Arc::new(SpecText(used.spec)),
     }
 }
 

@@ -4629,6 +4629,7 @@ impl<'a> ::flatbuffers::Follow<'a> for QuerySegmentsRequest<'a> {
 
 impl<'a> QuerySegmentsRequest<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
+  pub const VT_FROM: ::flatbuffers::VOffsetT = 6;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4640,6 +4641,7 @@ impl<'a> QuerySegmentsRequest<'a> {
     args: &'args QuerySegmentsRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<QuerySegmentsRequest<'bldr>> {
     let mut builder = QuerySegmentsRequestBuilder::new(_fbb);
+    builder.add_from(args.from);
     if let Some(x) = args.names { builder.add_names(x); }
     builder.finish()
   }
@@ -4652,6 +4654,13 @@ impl<'a> QuerySegmentsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(QuerySegmentsRequest::VT_NAMES, None)}
   }
+  #[inline]
+  pub fn from(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(QuerySegmentsRequest::VT_FROM, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
@@ -4661,18 +4670,21 @@ impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
+     .visit_field::<u32>("from", Self::VT_FROM, false)?
      .finish();
     Ok(())
   }
 }
 pub struct QuerySegmentsRequestArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub from: u32,
 }
 impl<'a> Default for QuerySegmentsRequestArgs<'a> {
   #[inline]
   fn default() -> Self {
     QuerySegmentsRequestArgs {
       names: None,
+      from: 0,
     }
   }
 }
@@ -4685,6 +4697,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsRequestBuilder<'
   #[inline]
   pub fn add_names(&mut self, names: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsRequest::VT_NAMES, names);
+  }
+  #[inline]
+  pub fn add_from(&mut self, from: u32) {
+    self.fbb_.push_slot::<u32>(QuerySegmentsRequest::VT_FROM, from, 0);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsRequestBuilder<'a, 'b, A> {
@@ -4705,6 +4721,7 @@ impl ::core::fmt::Debug for QuerySegmentsRequest<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("QuerySegmentsRequest");
       ds.field("names", &self.names());
+      ds.field("from", &self.from());
       ds.finish()
   }
 }
@@ -4727,6 +4744,7 @@ impl<'a> QuerySegmentsReply<'a> {
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 4;
   pub const VT_USED_BYTES: ::flatbuffers::VOffsetT = 6;
   pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
+  pub const VT_NEXT: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4738,6 +4756,7 @@ impl<'a> QuerySegmentsReply<'a> {
     args: &'args QuerySegmentsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<QuerySegmentsReply<'bldr>> {
     let mut builder = QuerySegmentsReplyBuilder::new(_fbb);
+    builder.add_next(args.next);
     if let Some(x) = args.state { builder.add_state(x); }
     if let Some(x) = args.used_bytes { builder.add_used_bytes(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
@@ -4767,6 +4786,13 @@ impl<'a> QuerySegmentsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(QuerySegmentsReply::VT_STATE, None)}
   }
+  #[inline]
+  pub fn next(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(QuerySegmentsReply::VT_NEXT, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
@@ -4778,6 +4804,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("used_bytes", Self::VT_USED_BYTES, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("state", Self::VT_STATE, false)?
+     .visit_field::<u32>("next", Self::VT_NEXT, false)?
      .finish();
     Ok(())
   }
@@ -4786,6 +4813,7 @@ pub struct QuerySegmentsReplyArgs<'a> {
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub used_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub state: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub next: u32,
 }
 impl<'a> Default for QuerySegmentsReplyArgs<'a> {
   #[inline]
@@ -4794,6 +4822,7 @@ impl<'a> Default for QuerySegmentsReplyArgs<'a> {
       segments: None,
       used_bytes: None,
       state: None,
+      next: 0,
     }
   }
 }
@@ -4816,6 +4845,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsReplyBuilder<'a,
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_STATE, state);
   }
   #[inline]
+  pub fn add_next(&mut self, next: u32) {
+    self.fbb_.push_slot::<u32>(QuerySegmentsReply::VT_NEXT, next, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     QuerySegmentsReplyBuilder {
@@ -4836,6 +4869,7 @@ impl ::core::fmt::Debug for QuerySegmentsReply<'_> {
       ds.field("segments", &self.segments());
       ds.field("used_bytes", &self.used_bytes());
       ds.field("state", &self.state());
+      ds.field("next", &self.next());
       ds.finish()
   }
 }

@@ -2,10 +2,11 @@
 //! compared whole, as strict clients do.
 
 use super::*;
+use crate::limits::{LOOKED_UP_AT_A_TIME, SEGMENTS_PER_PIECE};
 use crate::master_view::ControlPlane;
 use crate::master_view::{
     DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectInfo,
-    ObjectPage, ReplicaPlace, SegmentInfo,
+    ObjectPage, ReplicaPlace, SegmentInfo, SegmentText,
 };
 use crate::summary::Rates;
 use axum::body::Body;
@@ -52,6 +53,7 @@ impl ControlPlane for Fake {
         if self.down {
             return Err(Status::UnavailableInCurrentMode);
         }
+        assert!(keys.len() <= LOOKED_UP_AT_A_TIME, "{} keys at a time", keys.len());
         Ok(keys.iter().map(locate).collect())
     }
 
@@ -82,8 +84,9 @@ impl ControlPlane for Fake {
         (!self.down).then_some(counts)
     }
 
-    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
-        Ok(self.segments.clone())
+    fn segments(&self, name: Option<&str>) -> Result<Vec<SegmentInfo>, Status> {
+        let wanted = |segment: &&SegmentInfo| name.is_none_or(|name| segment.text.name() == name);
+        Ok(self.segments.iter().filter(wanted).cloned().collect())
     }
 
     fn remove_all(&self, force: bool) -> Result<u64, Status> {
@@ -127,7 +130,7 @@ impl ControlPlane for Fake {
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {
         let segment = |segment: &SegmentInfo| SegmentNumbers {
-            name: segment.name.clone(),
+            name: segment.text.name().to_owned(),
             allocated_bytes: segment.used_bytes,
             capacity_bytes: segment.capacity_bytes,
             largest_free_bytes: 1,
@@ -141,16 +144,34 @@ impl ControlPlane for Fake {
     }
 }
 
+struct Text(String);
+
+impl SegmentText for Text {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn endpoint(&self) -> &str {
+        &self.0
+    }
+
+    fn protocol(&self) -> &'static str {
+        "tcp"
+    }
+}
+
 fn segment() -> SegmentInfo {
+    segment_called("127.0.0.1:17001")
+}
+
+fn segment_called(name: &str) -> SegmentInfo {
     SegmentInfo {
-        name: "127.0.0.1:17001".to_owned(),
+        text: Arc::new(Text(name.to_owned())),
         id: (7 << 64) | 8,
         client: (9 << 64) | 10,
         base_address: 0x7f8f_2700_0000,
         capacity_bytes: 64 << 20,
         used_bytes: 9216,
-        endpoint: "127.0.0.1:17001".to_owned(),
-        protocol: "tcp".to_owned(),
         state: 1,
     }
 }
@@ -161,14 +182,18 @@ struct Answer {
     body: String,
 }
 
-fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
+fn context(fake: Fake) -> RouteContext {
     let now = Instant::now();
-    let shared = RouteContext {
+    RouteContext {
         plane: Arc::new(fake),
         build: BuildInfo { version: "1.2.3", commit: "c", reactor: "epoll" },
         started: now,
         rates: Arc::new(Mutex::new(Rates::new(now))),
-    };
+    }
+}
+
+fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
+    let shared = context(fake);
     let request = Request::builder().method(method).uri(target);
     let request = request.body(Body::from(body.to_owned())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -382,4 +407,48 @@ fn without_events_the_status_is_zero_and_there_is_no_snapshot() {
     let events = r#"{"enabled":false,"published_batches":0,"published_events":0,"dropped_events":0,"skipped_unparsed_keys":0}"#;
     assert_answer(&down("/kv_events/status"), 200, JSON, events);
     assert_answer(&down("/kv_events/snapshot"), 409, JSON, OFF);
+}
+
+/// The pieces in which a body is sent.
+fn pieces_of(fake: Fake, target: &str) -> Vec<String> {
+    let request = Request::builder().uri(target).body(Body::empty()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut body = router(context(fake)).oneshot(request).await.unwrap().into_body();
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let data = frame.unwrap().into_data().unwrap();
+            pieces.push(String::from_utf8(data.to_vec()).unwrap());
+        }
+        pieces
+    })
+}
+
+#[test]
+fn large_listings_come_in_pieces_that_are_whole_together() {
+    const SEGMENTS: usize = 2 * SEGMENTS_PER_PIECE + 1;
+    let names: Vec<String> = (0..SEGMENTS).map(|number| format!("host-{number}:1")).collect();
+    let fake =
+        || Fake { segments: names.iter().map(|it| segment_called(it)).collect(), down: false };
+    let pieces = pieces_of(fake(), "/get_all_segments");
+    assert_eq!(pieces.len(), 3);
+    assert!(pieces.concat().lines().eq(names.iter()));
+    let pieces = pieces_of(fake(), "/get_segments_detail");
+    assert_eq!(pieces.len(), 3);
+    let detail: serde_json::Value = serde_json::from_str(&pieces.concat()).unwrap();
+    assert_eq!(detail["total_segments"], SEGMENTS);
+    let rows = detail["segments"].as_array().unwrap();
+    assert!(rows.iter().map(|row| row["segment_name"].as_str().unwrap()).eq(names.iter()));
+}
+
+#[test]
+fn many_keys_are_looked_up_step_by_step_and_shown_in_pieces() {
+    let keys: Vec<String> = (0..=LOOKED_UP_AT_A_TIME).map(|number| format!("k{number}")).collect();
+    let fake = Fake { segments: Vec::new(), down: false };
+    let pieces = pieces_of(fake, &format!("/batch_query_keys?keys={}", keys.join(",")));
+    assert_eq!(pieces.len(), 2);
+    let found: serde_json::Value = serde_json::from_str(&pieces.concat()).unwrap();
+    let data = found["data"].as_object().unwrap();
+    assert_eq!(data.len(), keys.len());
+    assert!(data.iter().all(|(key, entry)| entry["ok"] == (key == "k1")));
 }

@@ -31,7 +31,7 @@ impl ControlPlane for Stuck {
         None
     }
 
-    fn segments(&self) -> Result<Vec<SegmentInfo>, Status> {
+    fn segments(&self, _: Option<&str>) -> Result<Vec<SegmentInfo>, Status> {
         Ok(Vec::new())
     }
 

@@ -10,6 +10,11 @@ impl Registry {
         self.segments.iter().map(|(index, mounted)| mounted.view(*index))
     }
 
+    /// Mounted segments in order of their numbers, from a number on.
+    pub fn segments_from(&self, index: u32) -> impl Iterator<Item = SegmentView<'_>> {
+        self.segments.range(index..).map(|(index, mounted)| mounted.view(*index))
+    }
+
     /// The segment of a number.
     pub fn segment(&self, index: u32) -> Option<SegmentView<'_>> {
         self.segments.get(&index).map(|mounted| mounted.view(index))

@@ -3,8 +3,8 @@
 
 use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
-use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE};
-use crate::reply::{SegmentUse, segment_uses};
+use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE, SEGMENTS_LISTED_MAX};
+use crate::reply::{SegmentPage, SegmentUse};
 use crate::request::{LentSegments, SegmentOffer, identities, mount, strings};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
@@ -106,19 +106,31 @@ impl MasterClient {
         self.call_within(LEAVE_DEADLINE, MessageKind::Leave, true, encode, |_| Ok(()))
     }
 
-    /// Segments by name, or all of them.
+    /// Segments by name, or all of them. They come in pages, so one that is mounted between two of
+    /// them may be there or not.
     ///
     /// # Errors
     /// No answer in time.
     pub fn segments(&self, names: &[&str]) -> Result<Vec<SegmentUse>, CallError> {
+        let (mut segments, mut from) = (Vec::new(), 0);
+        loop {
+            let page = self.segment_page(names, from)?;
+            segments.extend(page.segments);
+            // Numbers only grow, so a listing ends.
+            if page.next <= from || segments.len() > SEGMENTS_LISTED_MAX {
+                return Ok(segments);
+            }
+            from = page.next;
+        }
+    }
+
+    fn segment_page(&self, names: &[&str], from: u32) -> Result<SegmentPage, CallError> {
         let encode = |builder: &mut Builder| {
             let names = Some(strings(builder, names));
-            let root = master::QuerySegmentsRequest::create(
-                builder,
-                &master::QuerySegmentsRequestArgs { names },
-            );
+            let args = master::QuerySegmentsRequestArgs { names, from };
+            let root = master::QuerySegmentsRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
-        self.call(MessageKind::QuerySegments, true, encode, segment_uses)
+        self.call(MessageKind::QuerySegments, true, encode, SegmentPage::decode)
     }
 }

@@ -175,8 +175,9 @@ impl<E: Environment> MasterShard<E> {
 
     /// Mounted segments and their numbers; nothing on shards other than the first.
     pub fn segments(&self) -> Vec<(u32, Arc<SegmentSpec>)> {
-        let listed = self.state.listing(&[]).into_iter();
-        listed.map(|(index, used)| (index, used.spec)).collect()
+        let registry = self.state.registry.as_ref().map(|registry| registry.borrow());
+        let segments = registry.iter().flat_map(|registry| registry.segments());
+        segments.map(|view| (view.index, view.spec.clone())).collect()
     }
 
     /// Creates a drain job under a random identity. For the first shard.

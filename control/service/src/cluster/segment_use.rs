@@ -1,9 +1,13 @@
-//! Segments with how full they are, summed over the shards.
+//! Listings of segments with how full they are, page by page.
+//! Invariant: a page looks at [`SEGMENTS_PER_PAGE`] segments at most, and other calls get their
+//! turn between two pages.
 
 use super::control_shard::ControlShard;
 use perigee_master::{Registry, SegmentSpec};
+use perigee_schemas::Status;
+use perigee_schemas::limits::SEGMENTS_PER_PAGE;
 use perigee_shard::Environment;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// One mounted segment and its use.
@@ -13,68 +17,145 @@ pub(crate) struct SegmentUsage {
     /// Mooncake's segment status.
     pub(crate) state: u8,
     pub(crate) allocated_bytes: u64,
-    pub(crate) largest_free_bytes: u64,
 }
 
-/// Use of a segment on one shard: allocated bytes and the longest free extent.
-pub(crate) type Shares = HashMap<u32, (u64, u64)>;
+/// Names of segments that are asked for; without any, all are.
+pub(crate) type SegmentNames = Arc<HashSet<String>>;
+
+/// Some segments of a listing, which goes on at the number `next`.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentPage {
+    pub(crate) segments: Vec<SegmentUsage>,
+    pub(crate) next: Option<u32>,
+}
+
+/// Segments of the registry by number.
+#[derive(Default)]
+struct Numbered {
+    segments: Vec<(u32, SegmentUsage)>,
+    next: Option<u32>,
+}
 
 impl<E: Environment> ControlShard<E> {
-    /// Segments by name, or all if no name is given.
-    pub(crate) async fn segment_uses(&self, names: Arc<[String]>) -> Vec<SegmentUsage> {
-        let members = self.members().iter();
-        let asked: Vec<_> = members
-            .map(|member| {
-                let (name, names) = (member.name, names.clone());
-                self.environment.call(&member.mailbox, move |theirs| {
-                    let shard = theirs.local(name)?;
-                    Some((shard.listing(&names), shard.shares()))
-                })
-            })
-            .collect();
-        let mut listed = Vec::new();
-        let mut shares = Vec::new();
-        for answer in asked {
-            if let Some((listing, share)) = answer.await.flatten() {
-                listed.extend(listing);
-                shares.push(share);
+    /// The page of a listing that begins at a segment's number.
+    ///
+    /// # Errors
+    /// `RpcTimeout`: others list too much at this moment; `InternalError`: a shard is gone.
+    pub(crate) async fn segment_page(
+        &self,
+        names: &SegmentNames,
+        from: u32,
+    ) -> Result<SegmentPage, Status> {
+        let _turn = self.listings.turn(&self.environment).await?;
+        let names = names.clone();
+        // It is posted to this shard too: calls that wait in its mailbox come first.
+        let listed = self.on(0, move |first| first.numbered(&names, from)).await;
+        let listed = listed.flatten().flatten().ok_or(Status::InternalError)?;
+        let Numbered { mut segments, next } = listed;
+        let numbers: Arc<[u32]> = segments.iter().map(|(number, _)| *number).collect();
+        let shares = (0..self.members().len()).map(|owner| {
+            let numbers = numbers.clone();
+            self.on(owner, move |shard| shard.allocated_of(&numbers))
+        });
+        let shares: Vec<_> = shares.collect();
+        for share in shares {
+            let share = share.await.flatten().ok_or(Status::InternalError)?;
+            for ((_, segment), allocated_bytes) in segments.iter_mut().zip(share) {
+                segment.allocated_bytes += allocated_bytes;
             }
         }
-        combine(listed, &shares)
+        let segments = segments.into_iter().map(|(_, segment)| segment).collect();
+        Ok(SegmentPage { segments, next })
     }
 
-    /// The segments of the registry; nothing on shards that keep none.
-    pub(crate) fn listing(&self, names: &[String]) -> Vec<(u32, SegmentUsage)> {
-        let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-        let list = |registry: &Registry| {
-            let views = registry.segments().filter(|view| wanted(&view.spec.name));
-            views.map(|view| (view.index, unused(view.spec, view.state as u8))).collect()
-        };
-        self.registry.as_ref().map(|registry| list(&registry.borrow())).unwrap_or_default()
-    }
-
-    /// How full this shard's part of each segment is.
-    pub(crate) fn shares(&self) -> Shares {
-        let keys = self.keys.borrow();
-        let share = |gauges: perigee_master::SegmentGauges| {
-            (gauges.segment, (gauges.allocated_bytes, gauges.largest_free_bytes))
-        };
-        keys.segment_gauges().map(share).collect()
-    }
-}
-
-/// Adds the shares of all shards to the listed segments.
-pub(crate) fn combine(listed: Vec<(u32, SegmentUsage)>, shares: &[Shares]) -> Vec<SegmentUsage> {
-    let add = |(index, mut segment): (u32, SegmentUsage)| {
-        for (allocated, largest_free) in shares.iter().filter_map(|shares| shares.get(&index)) {
-            segment.allocated_bytes += allocated;
-            segment.largest_free_bytes = segment.largest_free_bytes.max(*largest_free);
+    /// Segments of the registry from a number on; nothing on shards that keep none.
+    fn numbered(&self, names: &SegmentNames, from: u32) -> Option<Numbered> {
+        let registry: &Registry = &self.registry.as_ref()?.borrow();
+        let mut views = registry.segments_from(from);
+        let mut page = Numbered::default();
+        for view in views.by_ref().take(SEGMENTS_PER_PAGE) {
+            if names.is_empty() || names.contains(&view.spec.name) {
+                let (spec, state) = (view.spec.clone(), view.state as u8);
+                page.segments.push((view.index, SegmentUsage { spec, state, allocated_bytes: 0 }));
+            }
         }
-        segment
-    };
-    listed.into_iter().map(add).collect()
+        page.next = views.next().map(|view| view.index);
+        Some(page)
+    }
+
+    /// Allocated bytes of this shard's part of each segment.
+    fn allocated_of(&self, segments: &[u32]) -> Vec<u64> {
+        let keys = self.keys.borrow();
+        let allocated =
+            |segment: &u32| keys.segment_gauge(*segment).map_or(0, |gauges| gauges.allocated_bytes);
+        segments.iter().map(allocated).collect()
+    }
 }
 
-fn unused(spec: &Arc<SegmentSpec>, state: u8) -> SegmentUsage {
-    SegmentUsage { spec: spec.clone(), state, allocated_bytes: 0, largest_free_bytes: 0 }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::config::{MasterConfig, MasterStart};
+    use perigee_flags::ProcessEnvironment as Variables;
+
+    const SEGMENTS: u32 = 2 * SEGMENTS_PER_PAGE as u32 + 1;
+
+    fn cluster_with_segments() -> Cluster {
+        let arguments = ["--rpc_shards=2", "--verify_segments=false"].map(str::to_owned);
+        let loaded = MasterConfig::load(&arguments, &Variables::of(&[]));
+        let MasterStart::Serve(config) = loaded.expect("the flags are known") else {
+            unreachable!("no text was asked for")
+        };
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let cluster = Cluster::start(&config, address, None).expect("a port is free");
+        for number in 0..SEGMENTS {
+            let spec = SegmentSpec {
+                id: u128::from(number) + 1,
+                name: format!("host-{number}:1"),
+                client: u128::from(number % 100) + 1,
+                bytes: 1 << 20,
+                base: 0,
+                endpoint: format!("host-{number}:2"),
+                host_id: String::new(),
+                rendezvous: String::new(),
+                protocol: "tcp".to_owned(),
+                peer: None,
+            };
+            let mounted = cluster.run_first(move |first| async move {
+                let client = perigee_schemas::Identity(spec.client);
+                first.mount(client, None, vec![spec], false, 0).await
+            });
+            assert_eq!(mounted, Some(vec![0]), "segment {number}");
+        }
+        cluster
+    }
+
+    /// The names on each page.
+    fn pages(cluster: &Cluster, names: &[&str]) -> Vec<Vec<String>> {
+        let names: SegmentNames = Arc::new(names.iter().map(|&name| name.to_owned()).collect());
+        let (mut pages, mut from) = (Vec::new(), Some(0));
+        while let Some(number) = from {
+            let names = names.clone();
+            let page = cluster
+                .run_first(move |first| async move { first.segment_page(&names, number).await });
+            let page = page.expect("the shard answers").expect("a turn is free");
+            pages.push(page.segments.iter().map(|used| used.spec.name.clone()).collect());
+            assert!(page.next.is_none_or(|next| next > number));
+            from = page.next;
+        }
+        pages
+    }
+
+    #[test]
+    fn a_listing_of_segments_comes_in_bounded_pages_and_each_segment_once() {
+        let cluster = cluster_with_segments();
+        let all = pages(&cluster, &[]);
+        let lengths: Vec<usize> = all.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [SEGMENTS_PER_PAGE, SEGMENTS_PER_PAGE, 1]);
+        let wanted = (0..SEGMENTS).map(|number| format!("host-{number}:1"));
+        assert!(all.concat().into_iter().eq(wanted));
+        assert_eq!(pages(&cluster, &["host-9:1", "no-host:1", "host-512:1"]).concat().len(), 2);
+        cluster.stop();
+    }
 }

@@ -3,7 +3,7 @@
 use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment};
-use crate::cluster::ControlShard;
+use crate::cluster::{ControlShard, SegmentNames, SegmentPage};
 use perigee_master::SegmentSpec;
 use perigee_metrics::RpcKind;
 use perigee_schemas::limits::SEGMENTS_MAX;
@@ -114,10 +114,11 @@ pub(super) async fn query_segments(
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::QuerySegmentsRequest<'_>>(body)?;
-    let names: Arc<[String]> =
-        request.names().iter().flat_map(flatbuffers::Vector::iter).map(str::to_owned).collect();
-    within_limit(names.len(), "segment names")?;
-    let uses = shard.segment_uses(names).await;
+    let names = request.names();
+    within_limit(names.as_ref().map_or(0, flatbuffers::Vector::len), "segment names")?;
+    let names: SegmentNames = Arc::new(names.into_iter().flatten().map(str::to_owned).collect());
+    let page = shard.segment_page(&names, request.from()).await;
+    let SegmentPage { segments: uses, next } = page.map_err(no_page)?;
     let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();
     let used_bytes: Vec<u64> = uses.iter().map(|used| used.allocated_bytes).collect();
     let state: Vec<u8> = uses.iter().map(|used| used.state).collect();
@@ -125,10 +126,15 @@ pub(super) async fn query_segments(
         segments: Some(builder.create_vector(&segments)),
         used_bytes: Some(builder.create_vector(&used_bytes)),
         state: Some(builder.create_vector(&state)),
+        next: next.unwrap_or_default(),
     };
     let root = master::QuerySegmentsReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(CallCounts::one(RpcKind::QuerySegments, true))
+}
+
+fn no_page(status: Status) -> CallRefusal {
+    CallRefusal::new(status, "Too many listings are under way; ask again")
 }
 
 /// Segments that two columns name.

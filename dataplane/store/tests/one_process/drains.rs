@@ -44,8 +44,8 @@ fn wait_for(cluster: &Cluster, job: u128, wanted: impl Fn(&DrainInfo) -> bool) -
 }
 
 fn state_of(cluster: &Cluster, name: &str) -> (u8, u64) {
-    let segments = cluster.segments().unwrap();
-    let own = segments.iter().find(|segment| segment.name == name);
+    let segments = cluster.segments(Some(name)).unwrap();
+    let own = segments.first();
     own.map(|segment| (segment.state, segment.used_bytes)).unwrap()
 }
 

@@ -3,9 +3,11 @@
 
 use crate::cluster::{ANY, data, get, master, put, store, until};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
+use perigee_schemas::limits::SEGMENTS_PER_PAGE;
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::ReplicateConfig;
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -77,6 +79,10 @@ fn four_thousand_forged_segments_do_not_keep_a_node_out() {
         .map(|id| forged(1000 + id, 4096, &format!("127.0.0.1:{}", 1 + id), "elsewhere"))
         .collect();
     caller.mount(&offers, false, 1).unwrap();
+    let listed = caller.segments(&[]).unwrap();
+    let ids: BTreeSet<u128> = listed.iter().map(|used| used.segment.id.0).collect();
+    assert!(ids.len() > SEGMENTS_PER_PAGE, "a listing has all of its pages");
+    assert_eq!(ids.len(), listed.len(), "each segment is listed once");
     let node = store(&cluster, ANY, SEGMENT_BYTES, false);
     let value = data(5, OBJECT_BYTES);
     until("room for an object", || {

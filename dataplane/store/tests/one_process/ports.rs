@@ -34,8 +34,9 @@ fn free_pair() -> [u16; 2] {
 }
 
 fn endpoints(cluster: &Cluster) -> Vec<String> {
-    let segments = cluster.segments().unwrap();
-    let mut endpoints: Vec<String> = segments.into_iter().map(|it| it.endpoint).collect();
+    let segments = cluster.segments(None).unwrap();
+    let mut endpoints: Vec<String> =
+        segments.iter().map(|it| it.text.endpoint().to_owned()).collect();
     endpoints.sort_unstable();
     endpoints
 }
