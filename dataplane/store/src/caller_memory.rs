@@ -4,19 +4,22 @@
 #![expect(unsafe_code, reason = "it reads and writes memory of callers")]
 
 use crate::api::CallerRange;
+use crate::device_stages::{DeviceStageLoan, DeviceStages};
 use crate::limits::STAGED_BYTES_MAX;
-use perigee_device::{DeviceStage, GivenDevices};
+use perigee_device::GivenDevices;
 use perigee_memory::reachable::{Use, is_mapped, is_reachable};
 use perigee_memory::{ByteRange as Source, ByteRangeMut, RegisteredRegions};
+use perigee_rdma::Rdma;
 use perigee_schemas::Status;
 use perigee_transfer::{PeerError, TransferError};
 use std::collections::BTreeSet;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a client knows of its callers' memory.
 #[derive(Debug)]
 pub(crate) struct CallerMemory {
     devices: Option<GivenDevices>,
+    stages: Arc<DeviceStages>,
     registered: RwLock<CallerRegions>,
 }
 
@@ -31,12 +34,22 @@ struct CallerRegions {
 #[derive(Debug)]
 pub(crate) struct HostPieces {
     pieces: Vec<ByteRangeMut>,
-    stage: Option<DeviceStage>,
+    /// Those of them that stand for a device's: its address, and the host memory.
+    staged: Vec<(u64, ByteRangeMut)>,
+    /// What they lie in.
+    _loan: Option<Arc<DeviceStageLoan>>,
+}
+
+/// Host memory for the device memory of one step.
+#[derive(Debug)]
+pub(crate) struct StepStage {
+    loan: Result<Option<Arc<DeviceStageLoan>>, TransferError>,
+    used: usize,
 }
 
 impl CallerMemory {
-    pub(crate) fn new(devices: Option<GivenDevices>) -> Self {
-        Self { devices, registered: RwLock::default() }
+    pub(crate) fn new(devices: Option<GivenDevices>, rdma: Option<Arc<Rdma>>) -> Self {
+        Self { devices, stages: DeviceStages::new(rdma), registered: RwLock::default() }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, CallerRegions> {
@@ -165,14 +178,10 @@ impl CallerMemory {
         &self,
         objects: impl IntoIterator<Item = &'a [ByteRangeMut]>,
     ) -> usize {
-        let on_device = |piece: &&ByteRangeMut| self.is_on_device(piece.ptr as usize, piece.len);
         let mut staged = 0;
         let mut count = 0;
         for pieces in objects {
-            let bytes: usize = match self.devices {
-                Some(_) => pieces.iter().filter(on_device).map(|piece| piece.len).sum(),
-                None => 0,
-            };
+            let bytes = self.device_bytes(pieces);
             if count > 0 && staged + bytes > STAGED_BYTES_MAX {
                 break;
             }
@@ -182,39 +191,99 @@ impl CallerMemory {
         count
     }
 
-    /// The pieces of one object as host memory, into which bytes are to go.
+    /// Bytes of pieces that host memory must stand in for.
+    fn device_bytes(&self, pieces: &[ByteRangeMut]) -> usize {
+        let on_device = |piece: &&ByteRangeMut| self.is_on_device(piece.ptr as usize, piece.len);
+        match self.devices {
+            Some(_) => pieces.iter().filter(on_device).map(|piece| piece.len).sum(),
+            None => 0,
+        }
+    }
+
+    /// Host memory for the objects of one step.
+    pub(crate) fn stage<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a [ByteRangeMut]>,
+    ) -> StepStage {
+        let bytes: usize = objects.into_iter().map(|pieces| self.device_bytes(pieces)).sum();
+        let lend = || self.stages.lend(bytes).map(Arc::new).map_err(|reason| failed(&reason));
+        let loan = (bytes > 0).then(lend).transpose();
+        StepStage { loan, used: 0 }
+    }
+
+    /// The pieces of one object of a step as host memory, into which bytes are to go.
     pub(crate) fn targets(
         &self,
+        stage: &mut StepStage,
         mut pieces: Vec<ByteRangeMut>,
     ) -> Result<HostPieces, TransferError> {
-        let Some(devices) = &self.devices else {
-            let stage = None;
-            return Ok(HostPieces { pieces, stage });
-        };
-        let on_device = |piece: &&mut ByteRangeMut| {
-            piece.len > 0 && self.is_on_device(piece.ptr as usize, piece.len)
-        };
-        let mut far: Vec<&mut ByteRangeMut> = pieces.iter_mut().filter(on_device).collect();
-        if far.is_empty() {
-            let stage = None;
-            return Ok(HostPieces { pieces, stage });
+        let mut staged = Vec::new();
+        if self.devices.is_some() {
+            for piece in pieces.iter_mut().filter(|piece| piece.len > 0) {
+                if self.is_on_device(piece.ptr as usize, piece.len) {
+                    let device = piece.ptr as u64;
+                    piece.ptr = stage.place(piece.len)?;
+                    staged.push((device, *piece));
+                }
+            }
         }
-        let ranges = far.iter().map(|piece| (piece.ptr as u64, piece.len as u64));
-        let stage = DeviceStage::new(devices, ranges).map_err(|reason| failed(&reason))?;
-        debug_assert_eq!(far.len(), stage.places().count(), "a place per piece");
-        for (piece, place) in far.iter_mut().zip(stage.places()) {
-            piece.ptr = place as *mut u8;
-        }
-        let stage = Some(stage);
-        Ok(HostPieces { pieces, stage })
+        let loan = stage.loan.as_ref().ok().filter(|_| !staged.is_empty());
+        Ok(HostPieces { pieces, staged, _loan: loan.cloned().flatten() })
     }
 
     /// The same with their bytes, which are to be sent.
-    pub(crate) fn sources(&self, pieces: Vec<ByteRangeMut>) -> Result<HostPieces, TransferError> {
-        let host = self.targets(pieces)?;
-        let load = |stage: &DeviceStage| stage.load().map_err(|reason| failed(&reason));
-        host.stage.as_ref().map_or(Ok(()), load)?;
+    pub(crate) fn sources(
+        &self,
+        stage: &mut StepStage,
+        pieces: Vec<ByteRangeMut>,
+    ) -> Result<HostPieces, TransferError> {
+        let host = self.targets(stage, pieces)?;
+        for (device, piece) in &host.staged {
+            let Some(devices) = &self.devices else { continue };
+            // SAFETY: the loan has this part for this piece alone.
+            let loaded = unsafe { devices.0.load(*device, piece.ptr, piece.len) };
+            loaded.map_err(|reason| failed(&reason))?;
+        }
         Ok(host)
+    }
+
+    /// Brings what was read where it belongs. `read` has an outcome for each object that has host
+    /// pieces.
+    pub(crate) fn delivered(
+        &self,
+        hosts: Vec<Result<HostPieces, TransferError>>,
+        read: Vec<Result<(), TransferError>>,
+    ) -> Vec<Result<(), TransferError>> {
+        debug_assert_eq!(read.len(), hosts.iter().flatten().count());
+        let mut read = read.into_iter();
+        let lost = || TransferError::Engine("a transfer was lost".to_owned());
+        let deliver = |host: Result<HostPieces, TransferError>| {
+            let host = host?;
+            read.next().unwrap_or_else(|| Err(lost()))?;
+            self.deliver(&host)
+        };
+        hosts.into_iter().map(deliver).collect()
+    }
+
+    /// Brings bytes that have arrived, and were found right, to the devices.
+    fn deliver(&self, host: &HostPieces) -> Result<(), TransferError> {
+        for (device, piece) in &host.staged {
+            let Some(devices) = &self.devices else { continue };
+            // SAFETY: as in `sources`.
+            let stored = unsafe { devices.0.store(*device, piece.ptr, piece.len) };
+            stored.map_err(|reason| failed(&reason))?;
+        }
+        Ok(())
+    }
+}
+
+impl StepStage {
+    /// The next part of it.
+    fn place(&mut self, bytes: usize) -> Result<*mut u8, TransferError> {
+        let loan = self.loan.as_ref().map_err(TransferError::clone)?;
+        let place = loan.as_ref().and_then(|loan| loan.range(self.used, bytes));
+        self.used += bytes;
+        place.ok_or_else(|| failed("the driver has changed its mind about an address"))
     }
 }
 
@@ -229,38 +298,6 @@ impl HostPieces {
         let source = |piece: &ByteRangeMut| Source { ptr: piece.ptr, len: piece.len };
         self.pieces.iter().map(source).collect()
     }
-
-    /// Brings bytes that have arrived, and were found right, to the devices.
-    pub(crate) fn deliver(&self) -> Result<(), TransferError> {
-        let Some(stage) = &self.stage else {
-            return Ok(());
-        };
-        for piece in &self.pieces {
-            let host = piece.ptr as u64;
-            if stage.origin(host).is_some() {
-                let stored = stage.store(host, piece.len as u64);
-                stored.map_err(|reason| failed(&reason))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Brings what was read where it belongs. `read` has an outcome for each object that has host
-/// pieces.
-pub(crate) fn delivered(
-    hosts: Vec<Result<HostPieces, TransferError>>,
-    read: Vec<Result<(), TransferError>>,
-) -> Vec<Result<(), TransferError>> {
-    debug_assert_eq!(read.len(), hosts.iter().flatten().count());
-    let mut read = read.into_iter();
-    let lost = || TransferError::Engine("a transfer was lost".to_owned());
-    let deliver = |host: Result<HostPieces, TransferError>| {
-        let host = host?;
-        read.next().unwrap_or_else(|| Err(lost()))?;
-        host.deliver()
-    };
-    hosts.into_iter().map(deliver).collect()
 }
 
 fn refuse(address: usize, bytes: usize, wanted: Use) -> Result<(), Status> {

@@ -118,6 +118,7 @@ impl Store {
         let master = Arc::new(MasterClient::new(options));
         let devices = environment.accelerators.clone();
         let devices = devices.or_else(perigee_device::of_this_host);
+        let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
         let addresses = Arc::<SegmentAddresses>::default();
         let mover = ReplicaMover::new(master.clone(), engine.clone(), addresses.clone());
@@ -133,7 +134,7 @@ impl Store {
             registration: Arc::new(registration),
             mover: Arc::new(mover),
             heartbeat: Mutex::default(),
-            memory: CallerMemory::new(devices),
+            memory,
             refusals: Refusals::default(),
             unreachable: UnreachableLog::default(),
             open: AtomicBool::new(true),

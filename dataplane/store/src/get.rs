@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use crate::api::{CallerRange, GetRequest};
-use crate::caller_memory::{HostPieces, delivered};
+use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{FoundObject, Lookup};
@@ -180,7 +180,9 @@ impl Store {
 
     fn read_step(&self, readings: &[ObjectRead<'_>]) -> Vec<Result<(), TransferError>> {
         debug_assert!(readings.iter().all(|it| it.tried < it.order.len()));
-        let targets = |reading: &ObjectRead<'_>| self.memory.targets(reading.pieces.clone());
+        let mut stage = self.memory.stage(readings.iter().map(|it| it.pieces.as_slice()));
+        let targets =
+            |reading: &ObjectRead<'_>| self.memory.targets(&mut stage, reading.pieces.clone());
         let targets: Vec<Result<HostPieces, TransferError>> =
             readings.iter().map(targets).collect();
         let there = readings.iter().zip(&targets);
@@ -197,7 +199,7 @@ impl Store {
         // call.
         let read = unsafe { self.engine.read(&jobs) };
         drop(jobs);
-        delivered(targets, read)
+        self.memory.delivered(targets, read)
     }
 
     /// The first `payload_bytes` of the pieces; an error if they have less room, or if there is no

@@ -11,6 +11,7 @@ mod caller_memory;
 mod calls;
 mod client;
 mod counting;
+mod device_stages;
 mod donation;
 mod environment;
 mod error;

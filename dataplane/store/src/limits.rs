@@ -50,6 +50,10 @@ pub(crate) const TWO_PARTS_KEYS_MIN: usize = 16;
 /// Host memory that stands in for device memory in one step of a call, unless one object alone has
 /// more.
 pub(crate) const STAGED_BYTES_MAX: usize = 64 << 20;
+/// Smallest memory through which bytes of devices pass...
+pub(crate) const DEVICE_STAGE_BYTES_MIN: usize = 4 << 20;
+/// ... and how much of it is kept between calls.
+pub(crate) const DEVICE_STAGES_KEPT_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
 /// Steps in which the master hears how much memory there is for a segment, while it is less than
 /// all of it.
 pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;

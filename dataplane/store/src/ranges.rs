@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "it lends memory of callers to the engine")]
 
 use crate::api::RangeRequest;
-use crate::caller_memory::{HostPieces, delivered};
+use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::lookup::{FoundObject, Lookup};
 use crate::read_failure::status_of;
@@ -106,10 +106,11 @@ impl Store {
         waiting: &[(usize, &FoundObject, usize)],
         requests: &[RangeRequest<'_>],
     ) -> Vec<Result<(), TransferError>> {
-        let host = |(position, ..): &(usize, _, _)| {
-            self.memory.targets(target(&requests[*position]).to_vec())
-        };
-        let hosts: Vec<Result<HostPieces, TransferError>> = waiting.iter().map(host).collect();
+        let pieces = |(position, ..): &(usize, _, _)| target(&requests[*position]);
+        let pieces: Vec<[ByteRangeMut; 1]> = waiting.iter().map(pieces).collect();
+        let mut stage = self.memory.stage(pieces.iter().map(<[ByteRangeMut; 1]>::as_slice));
+        let host = |piece: &[ByteRangeMut; 1]| self.memory.targets(&mut stage, piece.to_vec());
+        let hosts: Vec<Result<HostPieces, TransferError>> = pieces.iter().map(host).collect();
         let there = waiting.iter().zip(&hosts);
         let jobs: Vec<RangeJob<'_>> = there
             .filter_map(|((position, found, tried), host)| {
@@ -125,7 +126,7 @@ impl Store {
         // call.
         let read = unsafe { self.engine.read_ranges(&jobs) };
         drop(jobs);
-        delivered(hosts, read)
+        self.memory.delivered(hosts, read)
     }
 }
 

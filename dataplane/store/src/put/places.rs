@@ -35,7 +35,8 @@ impl Store {
         &self,
         step: Vec<(&Writing, Vec<ByteRangeMut>)>,
     ) -> Vec<Vec<Result<u32, TransferError>>> {
-        let load = |(writing, pieces)| (writing, self.memory.sources(pieces));
+        let mut stage = self.memory.stage(step.iter().map(|(_, pieces)| pieces.as_slice()));
+        let load = |(writing, pieces)| (writing, self.memory.sources(&mut stage, pieces));
         let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
             step.into_iter().map(load).collect();
         let sources = |(_, host): &(_, Result<HostPieces, _>)| {

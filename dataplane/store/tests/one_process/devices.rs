@@ -13,22 +13,22 @@ const BYTES: usize = 80 << 20;
 const BASE: usize = 0x10;
 
 /// A device whose memory has addresses of its own.
-struct Card {
+pub(crate) struct Card {
     memory: Mutex<Vec<u8>>,
     /// Times that it was asked for an address of its own.
     asked: AtomicUsize,
 }
 
 impl Card {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { memory: Mutex::new(vec![0; BYTES]), asked: AtomicUsize::new(0) })
     }
 
-    fn fill(&self, at: usize, bytes: &[u8]) {
+    pub(crate) fn fill(&self, at: usize, bytes: &[u8]) {
         self.memory.lock().unwrap()[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn holds_at(&self, at: usize, bytes: &[u8]) -> bool {
+    pub(crate) fn holds_at(&self, at: usize, bytes: &[u8]) -> bool {
         self.memory.lock().unwrap()[at..at + bytes.len()] == *bytes
     }
 }
@@ -60,17 +60,17 @@ impl DeviceMemory for Card {
     }
 }
 
-fn on_card(at: usize, bytes: usize) -> CallerRange {
+pub(crate) fn on_card(at: usize, bytes: usize) -> CallerRange {
     CallerRange::named(BASE + at, bytes)
 }
 
-fn put_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Status {
+pub(crate) fn put_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Status {
     let group = None;
     let request = PutRequest { key, pieces, group };
     store.put(&[request], &ReplicateConfig::default())[0]
 }
 
-fn get_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Result<u64, Status> {
+pub(crate) fn get_pieces(store: &Store, key: &str, pieces: &[CallerRange]) -> Result<u64, Status> {
     store.get(&[GetRequest { key, pieces }])[0]
 }
 

@@ -2,12 +2,15 @@
 //! objects go over rails, and where they cannot, the same calls go well over TCP.
 
 use crate::cluster::{ANY, LONG, config, data, environment, get, master, put};
+use crate::devices::{Card, get_pieces, on_card, put_pieces};
+use perigee_device::GivenDevices;
 use perigee_metrics::{BuildInfo, Samples};
 use perigee_rdma::GivenFabric;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
 use perigee_store::{ReplicateConfig, Store, StoreConfig};
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const DEVICES: [&str; 2] = ["sw0", "sw1"];
@@ -22,6 +25,15 @@ fn store(cluster: &Cluster, network: &SoftwareNetwork, host: &str, segment_bytes
     let plans = DEVICES.map(DevicePlan::new);
     environment.fabric = Some(GivenFabric(network.host(host, &plans).unwrap()));
     Store::open_with(wishing_rails(cluster, segment_bytes), &environment).unwrap()
+}
+
+/// A client of rails that works with a device's memory.
+fn store_of(card: &Arc<Card>, cluster: &Cluster, network: &SoftwareNetwork) -> Store {
+    let mut environment = environment(false);
+    let plans = DEVICES.map(DevicePlan::new);
+    environment.fabric = Some(GivenFabric(network.host("client", &plans).unwrap()));
+    environment.accelerators = Some(GivenDevices(card.clone()));
+    Store::open_with(wishing_rails(cluster, 0), &environment).unwrap()
 }
 
 fn put_and_get(store: &Store, key: &str, bytes: &[u8]) {
@@ -67,6 +79,24 @@ fn a_client_and_a_node_that_ask_for_rdma_get_it() {
     assert_eq!(moved(&client, "tcp"), tcp, "all of it goes over rails");
     put_and_get(&client, "large", &large);
     assert_eq!(client.unregister_buffer(at), Status::Ok);
+}
+
+#[test]
+fn objects_of_a_device_go_over_rails_however_large_they_are() {
+    let (cluster, network) = (master(&[]), SoftwareNetwork::new(Clock::Real).unwrap());
+    let _node = store(&cluster, &network, "node", 256 << 20);
+    let card = Card::new();
+    let client = store_of(&card, &cluster, &network);
+    until_moved(&client, "rdma");
+    let tcp = moved(&client, "tcp");
+    for (number, bytes) in [3000, 70_000, 20_000_000].into_iter().enumerate() {
+        let (key, value) = (format!("key-{number}"), data(number, bytes));
+        card.fill(0, &value);
+        assert_eq!(put_pieces(&client, &key, &[on_card(0, bytes)]), Status::Ok);
+        assert_eq!(get_pieces(&client, &key, &[on_card(bytes, bytes)]), Ok(bytes as u64));
+        assert!(card.holds_at(bytes, &value));
+    }
+    assert_eq!(moved(&client, "tcp"), tcp, "the stage is memory that rails know");
 }
 
 #[test]
