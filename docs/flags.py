@@ -98,17 +98,19 @@ def page(program):
     return "\n".join([*lines, "## Logs\n", *table(logs), ""])
 
 
-def main(arguments):
-    check = "--check" in arguments
+def the_program(arguments):
+    """Return the program file that the words of a command line name, or the usual one."""
     rest = [argument for argument in arguments if argument != "--check"]
-    program = rest[0] if rest else os.environ.get("PERIGEE_BIN") or str(DEFAULT_PROGRAM)
-    text = page(program)
-    if check:
-        if PAGE.read_text() != text:
-            sys.exit(f"{PAGE} is not what {program} prints; run docs/flags.py")
-    else:
-        PAGE.write_text(text)
+    return rest[0] if rest else os.environ.get("PERIGEE_BIN") or str(DEFAULT_PROGRAM)
+
+
+def write_or_check(path, text, arguments):
+    """Write a page; with --check end with an error if it is another one."""
+    if "--check" not in arguments:
+        path.write_text(text)
+    elif not path.exists() or path.read_text() != text:
+        sys.exit(f"{path} is not what the program prints; run docs/{Path(sys.argv[0]).name}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    write_or_check(PAGE, page(the_program(sys.argv[1:])), sys.argv[1:])

@@ -103,6 +103,8 @@ pub struct Flag {
     pub state: FlagSupport,
     /// Accepted values.
     pub bounds: Bounds,
+    /// What the flag means without a value, if it may be written so.
+    pub alone: Option<&'static str>,
     /// Other accepted names, on the command line and in files.
     pub aliases: &'static [&'static str],
     /// Environment variables read besides the program's own prefix, first one set wins.
@@ -125,6 +127,7 @@ impl Flag {
             help,
             state: FlagSupport::Built,
             bounds: Bounds::Any,
+            alone: None,
             aliases: &[],
             variables: &[],
         }
@@ -176,6 +179,13 @@ impl Flag {
     #[must_use]
     pub const fn one_of(mut self, words: &'static [&'static str]) -> Self {
         self.bounds = Bounds::OneOf(words);
+        self
+    }
+
+    /// Lets the flag be written without a value, which means `value`; another one follows a `=`.
+    #[must_use]
+    pub const fn alone(mut self, value: &'static str) -> Self {
+        self.alone = Some(value);
         self
     }
 

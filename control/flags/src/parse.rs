@@ -1,9 +1,10 @@
 //! Command line arguments in gflags form. Invariant: the last of several values of one flag wins.
 //!
 //! Accepted: `--name=value`, `--name value`, `-name=value`, and for yes/no flags `--name`,
-//! `--noname`. Dashes and underscores inside names are equal. A yes/no flag followed by the word
-//! `true` or `false` takes it as its value: gflags would silently drop that word. A program that
-//! takes words has them anywhere between its flags; after `--` everything is a word.
+//! `--noname`; a flag that may stand alone is `--name` or `--name=value`. Dashes and underscores
+//! inside names are equal. A yes/no flag followed by the word `true` or `false` takes it as its
+//! value: gflags would silently drop that word. A program that takes words has them anywhere
+//! between its flags; after `--` everything is a word.
 
 use crate::error::FlagError;
 use crate::flag::{Flag, ValueKind};
@@ -80,7 +81,10 @@ fn read_flag<'a>(
             let word = rest.next_if(|next| matches!(*next, "true" | "false"));
             word.unwrap_or("true")
         }
-        None => rest.next().ok_or(FlagError::MissingValue { name: flag.name })?,
+        None => match flag.alone {
+            Some(value) => value,
+            None => rest.next().ok_or(FlagError::MissingValue { name: flag.name })?,
+        },
     };
     Ok((flag, value.to_owned()))
 }

@@ -8,7 +8,7 @@ use crate::observer::{BatchObserver, Unobserved};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
 use perigee_rdma::GivenFabric;
-use perigee_settings::{DataPath, Protocols, Variables};
+use perigee_settings::{DataPath, Protocols, Variables, warn_once};
 use perigee_shard::Congestion;
 use perigee_topology::CUSTOM_MATRIX_VARIABLE;
 use std::sync::Arc;
@@ -69,7 +69,8 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Options from the four arguments and the environment of the process.
+    /// Options from the four arguments and the environment of the process; says once which of
+    /// Mooncake's variables have no effect.
     ///
     /// # Errors
     /// An argument or a variable cannot be used; the error names it.
@@ -80,6 +81,7 @@ impl EngineOptions {
         devices: &str,
     ) -> Result<Self, EngineError> {
         let variable = Variables::of_process;
+        warn_once(&Variables::new(&variable));
         Self::from_variables(local_name, metadata, protocol, devices, variable)
     }
 

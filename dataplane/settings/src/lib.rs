@@ -1,18 +1,23 @@
 //! The environment variables of the data plane. Stores, engines, nodes and discovery read them
-//! here, so that a variable means the same to all of them.
+//! here, so that a variable means the same to all of them. The table of Mooncake's variables says
+//! what each does here.
 //!
 //! Invariant: a value that cannot be understood is an error that names variable, value and what is
 //! allowed; it never becomes a default in silence.
 #![forbid(unsafe_code)]
 
 mod data_path;
+mod effectless;
 mod error;
+mod mooncake;
 mod protocols;
 mod table;
 mod variables;
 
 pub use data_path::{DataPath, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, congestion};
+pub use effectless::{effectless, warn_once};
 pub use error::SettingError;
+pub use mooncake::{MooncakeEffect, MooncakeVariable, mooncake_variables};
 pub use protocols::Protocols;
 pub use table::{
     FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY, TABLE, TCP_BIND_ADDRESS,

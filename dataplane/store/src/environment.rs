@@ -6,7 +6,7 @@ use crate::port_range::{FIRST, LAST, PortRange};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
 use perigee_rdma::GivenFabric;
-use perigee_settings::{DataPath, Variables};
+use perigee_settings::{DataPath, Variables, warn_once};
 use perigee_shard::Congestion;
 use perigee_transfer::{Routes, TRANSFER_DEADLINE};
 use std::time::Duration;
@@ -65,11 +65,12 @@ pub struct StoreEnvironment {
 }
 
 impl StoreEnvironment {
-    /// Reads the process's variables.
+    /// Reads the process's variables, and says once which of Mooncake's have no effect.
     ///
     /// # Errors
     /// A variable has a value that cannot be understood; the error names it.
     pub fn read() -> Result<Self, StoreError> {
+        warn_once(&Variables::new(&Variables::of_process));
         Self::from_variables(Variables::of_process)
     }
 

@@ -12,6 +12,7 @@ use perigee_metadata::MetadataServer;
 use perigee_metadata::config::{METADATA_SERVER, MetadataServerConfig, MetadataStart};
 use perigee_node::{NodeConfig, NodeStart, config::table::NODE};
 use perigee_service::config::{Listen, MasterConfig, MasterStart, table::MASTER};
+use perigee_settings::Variables;
 use std::io;
 
 /// Runs a master until it is stopped.
@@ -76,6 +77,8 @@ pub(crate) fn serve(
     let signals = block_stop_signals()?;
     let file_name = invocation.program.replace(' ', "_");
     let guard: LogGuard = logging::start(log, &file_name, environment)?;
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    perigee_settings::warn_once(&Variables::new(&variable));
     let ended = work(signals);
     if let (Err(failure), Some(_)) = (&ended, &log.directory) {
         // Standard error gets it anyway; the file should have it too.

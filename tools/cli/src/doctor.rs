@@ -8,6 +8,7 @@ mod disk;
 mod finding;
 mod host;
 mod memory;
+mod mooncake_variables;
 mod network;
 mod packages;
 mod pcie;
@@ -76,6 +77,14 @@ const FLAGS: &[Flag] = &[
     )
     .aliases(&["master"])
     .variables(&["MOONCAKE_MASTER"]),
+    Flag::new(
+        mooncake_variables::FLAG,
+        ValueKind::Text,
+        mooncake_variables::NONE,
+        "Say instead what Mooncake's variables do here: set for those of this environment, or all",
+    )
+    .one_of(&[mooncake_variables::NONE, mooncake_variables::SET, mooncake_variables::ALL])
+    .alone(mooncake_variables::SET),
     Flag::new("sysfs", ValueKind::Text, LIVE_SYSFS, "Folder to read instead of /sys"),
     Flag::new("procfs", ValueKind::Text, "/proc", "Folder to read instead of /proc"),
     Flag::new("devfs", ValueKind::Text, "/dev", "Folder to read instead of /dev"),
@@ -100,12 +109,19 @@ pub(crate) fn run(
         ProgramStart::Print(text) => return Ok(output::print(&text)?),
         ProgramStart::Run(settings) => settings,
     };
+    let as_json = settings.text("format") == "json";
+    let variables = settings.text(mooncake_variables::FLAG);
+    if variables != mooncake_variables::NONE {
+        let rows = mooncake_variables::rows(variables, environment);
+        let show = if as_json { mooncake_variables::json } else { mooncake_variables::text };
+        return Ok(output::print(&show(&rows))?);
+    }
     let chosen = chosen(&settings)?;
     let host = host_of(&settings)?;
     let report = examine(&host, &chosen);
-    let text = match settings.text("format") {
-        "json" => report.json(&host),
-        _ => report.text(settings.bool("verbose")),
+    let text = match as_json {
+        true => report.json(&host),
+        false => report.text(settings.bool("verbose")),
     };
     output::print(&text)?;
     match report.worst() {

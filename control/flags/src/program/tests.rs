@@ -14,6 +14,7 @@ const FLAGS: &[Flag] = &[
     Flag::new("lease", ValueKind::DurationMs, "10000", "Lease"),
     Flag::new("enable_warp", ValueKind::Bool, "false", "Warp").not_built("warp drive"),
     Flag::new("warp_factor", ValueKind::Double, "1", "Warp").not_built("warp drive"),
+    Flag::new("list", ValueKind::Text, "none", "List").one_of(&["none", "set", "all"]).alone("set"),
     Flag::new("old_name", ValueKind::Text, "", "Old").deprecated("use cluster"),
 ];
 
@@ -71,6 +72,20 @@ fn yes_no_flags_take_all_their_forms() {
     ] {
         assert_eq!(load(arguments, &[]).unwrap().bool("verify"), expected, "{arguments:?}");
     }
+}
+
+#[test]
+fn a_flag_that_may_stand_alone_takes_its_value_only_behind_an_equals_sign() {
+    for (arguments, expected) in [
+        (&[][..], "none"),
+        (&["--list"], "set"),
+        (&["--list", "--port=1"], "set"),
+        (&["--list=all"], "all"),
+    ] {
+        assert_eq!(load(arguments, &[]).unwrap().text("list"), expected, "{arguments:?}");
+    }
+    assert!(load(&["--list=some"], &[]).is_err());
+    assert!(load(&["--list", "all"], &[]).is_err());
 }
 
 #[test]

@@ -42,6 +42,26 @@ fn a_node_that_waits_for_its_master_stops_on_request() {
 }
 
 #[test]
+fn every_server_names_a_variable_without_effect_once() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = format!("--master_server_address={}", free.local_addr().unwrap());
+    drop(free);
+    let variable = ("MOONCAKE_AWS_SECRET_ACCESS_KEY", "hush");
+    for (name, arguments, last) in [
+        ("mooncake_master", MASTER, ": Ready "),
+        ("mooncake_http_metadata_server", &["--host=127.0.0.1", "--port=0"], ": Ready "),
+        ("mooncake_client", &[nowhere.as_str()], "Not in the cluster yet"),
+    ] {
+        let server = Server::start_with(name, arguments, variable);
+        let lines = server.lines_to(last);
+        let about: Vec<_> = lines.iter().filter(|line| line.contains(variable.0)).collect();
+        assert_eq!(about.len(), 1, "{name}: {lines:?}");
+        assert!(about[0].contains(" WARN ") && about[0].contains("snapshots"), "{about:?}");
+        assert!(!lines.concat().contains("hush"), "{lines:?}");
+    }
+}
+
+#[test]
 fn a_metadata_service_becomes_ready_and_ends_with_success() {
     let arguments = ["--host=127.0.0.1", "--port=0"];
     let service = Server::start("mooncake_http_metadata_server", &arguments);

@@ -1,7 +1,7 @@
 //! The doctor as a program. Invariant: its exit code says how the host is: 0 sound, 1 failed,
 //! 2 wrong usage, 3 degraded.
 
-use crate::process::output_of;
+use crate::process::{output_of, output_with};
 use perigee_topology::fixture::{self, Tree};
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -42,6 +42,23 @@ fn exit_codes_tell_sound_failed_and_degraded_apart() {
     let document: Value = serde_json::from_slice(&failed.stdout).unwrap();
     assert_eq!(document["status"], "failed");
     assert_eq!(document["checks"][0]["findings"][0]["subject"], "ib_uverbs");
+}
+
+#[test]
+fn variables_of_mooncake_are_listed_with_what_they_do() {
+    let all = output_of("perigee", &["doctor", "--mooncake-env=all"]);
+    assert_eq!(all.status.code(), Some(0));
+    assert!(text(&all).lines().count() > 300);
+    let asked = ["doctor", "--mooncake-env", "--format=json"];
+    let set = output_with("perigee", &asked, &[("MC_MAX_WR", "512"), ("MC_NVME_DATA_DIGEST", "1")]);
+    assert_eq!(set.status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&set.stdout).unwrap();
+    let row = |name: &str| {
+        let rows = document["variables"].as_array().unwrap();
+        rows.iter().find(|row| row["name"] == name).unwrap().clone()
+    };
+    assert_eq!(row("MC_MAX_WR")["effect"], "not needed");
+    assert_eq!(row("MC_NVME_DATA_DIGEST")["effect"], "not built");
 }
 
 #[test]

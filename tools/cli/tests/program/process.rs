@@ -24,6 +24,11 @@ pub(crate) fn output_of(name: &str, arguments: &[&str]) -> Output {
     command(name, arguments).output().unwrap()
 }
 
+/// As [`output_of`], with these variables.
+pub(crate) fn output_with(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    command(name, arguments).envs(variables.iter().copied()).output().unwrap()
+}
+
 /// A running server; its log lines come in over a channel.
 pub(crate) struct Server {
     child: Child,
@@ -56,13 +61,24 @@ impl Server {
     /// The next log line that contains `part`.
     #[track_caller]
     pub(crate) fn line_with(&self, part: &str) -> String {
+        self.lines_to(part).pop().expect("the last line has the part")
+    }
+
+    /// All log lines up to the next that contains `part`.
+    #[track_caller]
+    pub(crate) fn lines_to(&self, part: &str) -> Vec<String> {
         let end = Instant::now() + DEADLINE;
         let mut seen = Vec::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
-                Ok(line) if line.contains(part) => return line,
-                Ok(line) => seen.push(line),
+                Ok(line) => {
+                    let is_last = line.contains(part);
+                    seen.push(line);
+                    if is_last {
+                        return seen;
+                    }
+                }
                 Err(error) => panic!("no line with {part:?} ({error}); log:\n{}", seen.join("\n")),
             }
         }

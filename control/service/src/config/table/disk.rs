@@ -32,7 +32,6 @@ pub(super) const FLAGS: &[Flag] = &[
     )
     .not_built(FILES),
     Flag::new("enable_dfs", ValueKind::Bool, "false", "Replicas in a distributed file system")
-        .variables(&["MOONCAKE_ENABLE_DFS"])
         .not_built("distributed file system tier"),
     Flag::new(
         "enable_offload",
