@@ -83,8 +83,8 @@ def test_flags_of_a_page_exist(page):
     flags = (SOURCE / "settings" / "flags.md").read_text()
     known = set(re.findall(r"^\| `(\w+)` \|", flags, re.MULTILINE)) | {"help", "version"}
     for command in commands(page.read_text()):
-        for flag in re.findall(r"(?<!\S)--(?:no)?(\w+)", command):
-            assert flag in known, f"--{flag} of `{command}`"
+        for flag in re.findall(r"(?<!\S)--(?:no)?([\w-]+)", command):
+            assert flag.replace("-", "_") in known, f"--{flag} of `{command}`"
 
 
 def commands(text):

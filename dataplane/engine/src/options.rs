@@ -7,8 +7,8 @@ use crate::limits::TRANSFER_DEADLINE;
 use crate::observer::{BatchObserver, Unobserved};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
-use perigee_rdma::GivenFabric;
-use perigee_settings::{DataPath, Protocols, Variables, warn_once};
+use perigee_rdma::{GivenFabric, RailTuning, rail_tuning};
+use perigee_settings::{DataPath, ForcedTransport, Protocols, Variables, warn_once};
 use perigee_shard::Congestion;
 use perigee_topology::CUSTOM_MATRIX_VARIABLE;
 use std::sync::Arc;
@@ -46,9 +46,13 @@ pub struct EngineOptions {
     /// Hand managed buffers and segments to peers on this host, and use theirs
     /// (`PERIGEE_SHARED_MEMORY`); on by default.
     pub shares_memory: bool,
-    /// Refuse to start if RDMA is among the protocols and no device works (`PERIGEE_REQUIRE_RDMA`);
-    /// off by default: TCP is used then.
+    /// Refuse to start if RDMA is among the protocols and no device works (`PERIGEE_REQUIRE_RDMA`,
+    /// `MC_FORCE_HCA`); off by default: TCP is used then.
     pub requires_rdma: bool,
+    /// RDMA devices are found whatever names were given, or have to be named (`MC_MS_AUTO_DISC`).
+    pub auto_discovery: Option<bool>,
+    /// How rails enter the network, cut and try again (`MC_IB_TC`, `MC_SLICE_SIZE`, …).
+    pub rails: RailTuning,
     /// Shards that serve peers and move asynchronous batches (`PERIGEE_ENGINE_SHARDS`).
     pub shards: usize,
     /// How long a shard polls after its last completion (`PERIGEE_POLL_US`).
@@ -99,7 +103,11 @@ impl EngineOptions {
         let variables = Variables::new(&variable);
         let path = DataPath::read(&variables)?;
         Protocols::parse(protocol)?;
-        let protocol = if path.force_tcp { "tcp" } else { protocol };
+        let protocol = match path.forced {
+            None => protocol,
+            Some(ForcedTransport::Tcp) => "tcp",
+            Some(ForcedTransport::Rdma) => "rdma",
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             local_name: local_name.to_owned(),
@@ -110,7 +118,9 @@ impl EngineOptions {
             deadline: path.transfer_deadline.unwrap_or(TRANSFER_DEADLINE),
             serve_upstream: variables.switch("PERIGEE_SERVE_MOONCAKE", false)?,
             shares_memory: path.shares_memory,
-            requires_rdma: path.requires_rdma,
+            requires_rdma: path.requires_rdma || path.forced == Some(ForcedTransport::Rdma),
+            auto_discovery: path.auto_discovery,
+            rails: rail_tuning(&variables)?,
             with_checksum: variables.switch("PERIGEE_TRANSFER_CHECKSUM", false)?,
             shards: variables
                 .within("PERIGEE_ENGINE_SHARDS", 1..=SHARDS_MAX)?
@@ -151,6 +161,10 @@ mod tests {
         assert!(with("PERIGEE_SERVE_MOONCAKE", "1").unwrap().serve_upstream);
         assert!(with("PERIGEE_REQUIRE_RDMA", "1").unwrap().requires_rdma);
         assert!(!with("", "").unwrap().requires_rdma);
+        let forced =
+            |name| with(name, "1").map(|options| (options.protocol, options.requires_rdma));
+        assert_eq!(forced("MC_FORCE_TCP").unwrap(), ("tcp".to_owned(), false));
+        assert_eq!(forced("MC_FORCE_HCA").unwrap(), ("rdma".to_owned(), true));
         assert!(with("", "").unwrap().shares_memory);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
         let error = with("PERIGEE_ENGINE_SHARDS", "many").unwrap_err();

@@ -30,6 +30,7 @@ pub(crate) fn start(
         protocols: Protocols::parse(&options.protocol)?,
         is_required: options.requires_rdma,
         device_names: &options.devices,
+        auto_discovery: options.auto_discovery,
         variable: &|name| options.topology_variable(name),
         fabric: options.fabric.as_ref(),
         options: RdmaOptions {
@@ -38,6 +39,7 @@ pub(crate) fn start(
             shards: options.shards,
             poll: options.poll,
             queue_pairs_per_rail: options.queue_pairs_per_rail,
+            tuning: options.rails.clone(),
             first_load: FirstLoad::AtOnce,
         },
     };

@@ -8,7 +8,7 @@ use perigee_rails::{
     Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
     deadline_in,
 };
-use perigee_rdma::{FirstLoad, PeerRails, Rdma, RdmaOptions};
+use perigee_rdma::{FirstLoad, PeerRails, RailTuning, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::POLL_DEFAULT;
 use perigee_verbs::RegionAccess;
@@ -93,6 +93,7 @@ impl Peer {
             shards: 1,
             poll: POLL_DEFAULT,
             queue_pairs_per_rail: None,
+            tuning: RailTuning::default(),
             first_load: FirstLoad::AtOnce,
         };
         let rdma = Rdma::start(fabric.as_ref(), &[], &options).unwrap();

@@ -17,6 +17,7 @@ use crate::registration::Registration;
 use crate::report::RailReport;
 use crate::shard::{BatchPart, ShardSetup};
 use crate::sink::Sink;
+use crate::tuning::RailTuning;
 use perigee_shard::{POLL_DEFAULT, Watchdog, monotonic};
 use perigee_verbs::{DmaBufRange, Fabric, RegionAccess};
 use roster::{OpenedPeer, Roster};
@@ -59,6 +60,8 @@ pub struct RailOptions {
     /// `queue_pairs_per_peer`. All but the first are opened when that one has more to do than it
     /// takes, and at most [`crate::PAIRS_PER_PEER_MAX`] to one peer.
     pub queue_pairs_per_rail: Option<usize>,
+    /// How queue pairs enter the network, and how requests are cut and tried again.
+    pub tuning: RailTuning,
 }
 
 impl RailOptions {
@@ -73,6 +76,7 @@ impl RailOptions {
             queue_pairs_max: QUEUE_PAIRS_MAX,
             queue_pairs_per_peer: PAIRS_PER_PEER,
             queue_pairs_per_rail: None,
+            tuning: RailTuning::default(),
         }
     }
 }
@@ -113,7 +117,7 @@ impl RailEngine {
         options: &RailOptions,
         exchange: &Arc<dyn OfferExchange>,
     ) -> Result<Self, RailError> {
-        let rails = open_rails(fabric, &options.devices)?;
+        let rails = open_rails(fabric, &options.devices, &options.tuning.link)?;
         let random = || getrandom::u64().map_err(|error| shard_error(&error));
         let epoch = random()?;
         let mut workers = Vec::new();
@@ -127,6 +131,7 @@ impl RailEngine {
                 queue_pairs_max: options.queue_pairs_max,
                 queue_pairs_per_peer: options.queue_pairs_per_peer,
                 queue_pairs_per_rail: options.queue_pairs_per_rail,
+                tuning: options.tuning.clone(),
                 seed: random()?,
                 is_shown: true,
             };
@@ -144,7 +149,7 @@ impl RailEngine {
                 workers,
                 watchdog,
                 _cores: cores,
-                joiner: Joiner::default(),
+                joiner: Joiner::new(options.tuning.link),
                 peers: Roster::default(),
                 next: AtomicU64::new(1),
                 closed: AtomicBool::new(false),

@@ -12,7 +12,7 @@ use crate::limits::{
 };
 use crate::pairing::AddressPair;
 use crate::shard::connect_options::connect_options;
-use perigee_verbs::QueuePair;
+use perigee_verbs::{LinkOptions, QueuePair};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,7 @@ pub(crate) type MadePair = Result<Box<dyn QueuePair>, String>;
 /// Joins what offers bring, on whatever threads they come. Shared by all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Joiner {
+    link: LinkOptions,
     state: Mutex<KnownAddresses>,
     left: Condvar,
 }
@@ -61,6 +62,11 @@ enum AddressState {
 struct WaitPermit<'a>(&'a Joiner);
 
 impl Joiner {
+    /// Joins with these options.
+    pub(crate) fn new(link: LinkOptions) -> Self {
+        Self { link, ..Self::default() }
+    }
+
     /// Joins the made queue pairs to the offered ones.
     pub(crate) fn join(
         &self,
@@ -131,7 +137,7 @@ impl Joiner {
         clock: &impl Fn() -> Duration,
     ) -> Result<(), String> {
         let begun = clock();
-        let joined = queue_pair.connect(&remote.into(), &connect_options());
+        let joined = queue_pair.connect(&remote.into(), &connect_options(&self.link));
         let now = clock();
         if joined.is_ok() {
             self.note(address, AddressState::Answers, now);

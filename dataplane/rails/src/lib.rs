@@ -39,6 +39,7 @@ mod slab;
 mod slice;
 mod slicing;
 mod spray;
+mod tuning;
 mod waiting;
 
 pub use active_request::{Direction, RailRequest};
@@ -58,3 +59,4 @@ pub use rail::RailDevice;
 pub use registration::Registration;
 pub use report::RailReport;
 pub use sink::{ParkSink, Sink};
+pub use tuning::{Partners, RailTuning};

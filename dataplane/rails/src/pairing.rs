@@ -6,6 +6,7 @@
 
 use crate::descriptor::{GidDescriptor, RailDescriptor};
 use crate::limits::PAIRS_PER_PEER_MAX;
+use crate::tuning::Partners;
 use perigee_verbs::GidKind;
 use perigee_verbs::gid::{GidReach, PortGid, scope_of};
 
@@ -49,12 +50,13 @@ pub(crate) fn lanes(
     local: &[RailDescriptor],
     remote: &[RailDescriptor],
     wanted: LaneCount,
+    partners: &Partners,
 ) -> Vec<LanePlan> {
     if local.is_empty() || remote.is_empty() {
         return Vec::new();
     }
     let count = local.len().max(remote.len()).min(PAIRS_PER_PEER_MAX);
-    let routes = (0..count).map(|lane| routes(local, remote, lane));
+    let routes = (0..count).map(|lane| routes(local, remote, lane, partners));
     let first = routes.filter(|routes| !routes.is_empty());
     let first: Vec<LanePlan> = first.map(|routes| LanePlan { routes, beside: None }).collect();
     let over_each = match wanted {
@@ -69,11 +71,17 @@ pub(crate) fn lanes(
     first.iter().cloned().chain(further).collect()
 }
 
-fn routes(local: &[RailDescriptor], remote: &[RailDescriptor], lane: usize) -> Vec<AddressPair> {
+fn routes(
+    local: &[RailDescriptor],
+    remote: &[RailDescriptor],
+    lane: usize,
+    partners: &Partners,
+) -> Vec<AddressPair> {
     let from = lane % local.len();
     let mut ranked = Vec::new();
     for (to, rail) in remote.iter().enumerate() {
-        let turn = (to + remote.len() - lane % remote.len()) % remote.len();
+        let place = (to + remote.len() - lane % remote.len()) % remote.len();
+        let turn = partners.turn(&local[from].device, &rail.device, place, remote.len());
         let pairs = gid_pairs(&local[from], rail);
         ranked.extend(pairs.map(|(distance, mine, theirs)| {
             let route = AddressPair {
@@ -151,7 +159,7 @@ mod tests {
 
     #[test]
     fn rails_pair_by_index_over_their_best_addresses_first() {
-        let lanes = lanes(&rails(2), &rails(2), LaneCount::PerPeer(1));
+        let lanes = lanes(&rails(2), &rails(2), LaneCount::PerPeer(1), &Partners::ByPlace);
         let first: Vec<_> = lanes.iter().map(|lane| lane.routes[0]).collect();
         for (index, route) in first.iter().enumerate() {
             assert_eq!((route.local, route.remote), (index, index));
@@ -164,11 +172,13 @@ mod tests {
     fn addresses_of_different_families_or_layers_are_never_paired() {
         let mut v1 = rails(1);
         v1[0].gids.iter_mut().for_each(|gid| gid.roce_v1 = true);
-        assert!(lanes(&v1, &rails(1), LaneCount::PerPeer(1)).is_empty());
+        assert!(lanes(&v1, &rails(1), LaneCount::PerPeer(1), &Partners::ByPlace).is_empty());
         let mut infiniband = rails(1);
         infiniband[0].infiniband = true;
-        assert!(lanes(&infiniband, &rails(1), LaneCount::PerPeer(1)).is_empty());
-        for lane in lanes(&rails(1), &rails(3), LaneCount::PerPeer(4)) {
+        assert!(
+            lanes(&infiniband, &rails(1), LaneCount::PerPeer(1), &Partners::ByPlace).is_empty()
+        );
+        for lane in lanes(&rails(1), &rails(3), LaneCount::PerPeer(4), &Partners::ByPlace) {
             let same = |route: &AddressPair| route.local_gid == route.remote_gid;
             assert!(lane.routes.iter().all(same));
         }
@@ -176,9 +186,31 @@ mod tests {
 
     #[test]
     fn each_pair_of_rails_gets_as_many_lanes_as_are_wanted_for_it_up_to_the_bound() {
-        let count = |wanted| lanes(&rails(2), &rails(2), LaneCount::PerRail(wanted)).len();
+        let count = |wanted| {
+            lanes(&rails(2), &rails(2), LaneCount::PerRail(wanted), &Partners::ByPlace).len()
+        };
         assert_eq!([0, 1, 3].map(count), [2, 2, 6]);
         assert_eq!(count(usize::MAX), PAIRS_PER_PEER_MAX);
+    }
+
+    #[test]
+    fn named_partners_are_tried_first_and_the_others_after_them() {
+        let theirs: Vec<_> = rails(3).into_iter().rev().collect();
+        let first = |partners: &Partners| -> Vec<(usize, usize)> {
+            let lanes = lanes(&rails(3), &theirs, LaneCount::PerPeer(1), partners);
+            lanes.iter().map(|lane| (lane.routes[0].local, lane.routes[0].remote)).collect()
+        };
+        assert_eq!(first(&Partners::ByPlace), [(0, 0), (1, 1), (2, 2)]);
+        assert_eq!(first(&Partners::SameName), [(0, 2), (1, 1), (2, 0)]);
+        let listed = [("rxe0", vec!["nic9", "rxe1"]), ("rxe2", vec!["rxe2"])];
+        let text = |name: &&str| (*name).to_owned();
+        let listed =
+            listed.iter().map(|(own, names)| (text(own), names.iter().map(text).collect()));
+        let listed = Partners::Listed(listed.collect());
+        assert_eq!(first(&listed), [(0, 1), (1, 1), (2, 0)]);
+        let lanes = lanes(&rails(3), &theirs, LaneCount::PerPeer(1), &listed);
+        let reached = |remote| lanes[0].routes.iter().any(|route| route.remote == remote);
+        assert!((0..3).all(reached), "no rail is left out: {lanes:?}");
     }
 
     proptest! {
@@ -186,7 +218,8 @@ mod tests {
         fn every_rail_of_both_sides_is_some_lanes_first_choice(
             mine in 1u8..9, theirs in 1u8..9, wanted in 0usize..9,
         ) {
-            let lanes = lanes(&rails(mine), &rails(theirs), LaneCount::PerPeer(wanted));
+            let wanted_lanes = LaneCount::PerPeer(wanted);
+            let lanes = lanes(&rails(mine), &rails(theirs), wanted_lanes, &Partners::ByPlace);
             for index in 0..usize::from(mine) {
                 prop_assert!(lanes.iter().any(|lane| lane.routes[0].local == index));
             }

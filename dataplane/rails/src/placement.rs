@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use crate::preference::Preference;
     use crate::rail::{RailDevice, open_rails};
+    use perigee_verbs::LinkOptions;
     use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 
     fn placement(preference: &Preference) -> Placement {
@@ -71,7 +72,7 @@ mod tests {
         let fabric = network.host("a", &plans).unwrap();
         let devices =
             ["sw0", "sw1", "sw2"].map(|name| RailDevice { name: name.to_owned(), node: None });
-        let rails = open_rails(fabric.as_ref(), &devices).unwrap();
+        let rails = open_rails(fabric.as_ref(), &devices, &LinkOptions::default()).unwrap();
         preference.placement(rails.iter().map(AsRef::as_ref))
     }
 

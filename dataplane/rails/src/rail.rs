@@ -3,7 +3,7 @@
 use crate::addresses::RailAddresses;
 use crate::descriptor::RailDescriptor;
 use crate::error::RailError;
-use perigee_verbs::{Device, DeviceEvent, Fabric, LinkLayer, VerbsError};
+use perigee_verbs::{Device, DeviceEvent, Fabric, LinkLayer, LinkOptions, VerbsError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,8 +33,13 @@ pub(crate) struct Rail {
 }
 
 impl Rail {
-    fn open(fabric: &dyn Fabric, wanted: &RailDevice) -> Result<Self, VerbsError> {
-        let device = fabric.open(&wanted.name)?;
+    fn open(
+        fabric: &dyn Fabric,
+        wanted: &RailDevice,
+        link: &LinkOptions,
+    ) -> Result<Self, VerbsError> {
+        let device = fabric.open(&link.place(&wanted.name))?;
+        link.check(device.info())?;
         let (addresses, trouble) = RailAddresses::read(&wanted.name, device.as_ref())?;
         match trouble {
             // Another port may work until then, and the address may come.
@@ -180,6 +185,7 @@ impl Rail {
 pub(crate) fn open_rails(
     fabric: &dyn Fabric,
     wanted: &[RailDevice],
+    link: &LinkOptions,
 ) -> Result<Vec<Arc<Rail>>, RailError> {
     let all;
     let wanted = if wanted.is_empty() {
@@ -192,7 +198,7 @@ pub(crate) fn open_rails(
     };
     let (mut rails, mut reasons) = (Vec::new(), Vec::new());
     for device in wanted.iter().take(crate::limits::RAILS_MAX) {
-        match Rail::open(fabric, device) {
+        match Rail::open(fabric, device, link) {
             Ok(rail) => {
                 reasons.extend(rail.addresses().trouble().map(str::to_owned));
                 rails.push(Arc::new(rail));

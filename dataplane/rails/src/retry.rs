@@ -4,7 +4,7 @@
 //! Two budgets: tries that failed by the slice's own fault or its rail's, and times it was flushed
 //! because another work request broke the queue pair. The deadline bounds both.
 
-use crate::limits::{ATTEMPTS_MAX, FLUSHES_MAX};
+use crate::limits::FLUSHES_MAX;
 use std::time::Duration;
 
 /// Why a work request ended without moving its bytes.
@@ -41,12 +41,13 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Judges a fault at `now` for a slice that must be through by `deadline`.
+    /// Judges a fault at `now` for a slice that may fail `most` times and must be through by
+    /// `deadline`.
     pub(crate) fn judge(
         &mut self,
         fault: WorkFault,
         now: Duration,
-        deadline: Duration,
+        (most, deadline): (u16, Duration),
     ) -> RetryDecision {
         if now >= deadline {
             return RetryDecision::Late;
@@ -59,7 +60,7 @@ impl Tries {
             }
             WorkFault::Unanswered | WorkFault::Rail => {
                 self.failed += 1;
-                self.failed >= ATTEMPTS_MAX
+                self.failed >= most
             }
         };
         if used_up { RetryDecision::GiveUp } else { RetryDecision::Again }
@@ -69,6 +70,7 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ATTEMPTS_MAX;
     use proptest::prelude::*;
 
     const LATER: Duration = Duration::from_secs(60);
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn a_refused_key_is_not_tried_elsewhere() {
         for fault in [WorkFault::RemoteAccess, WorkFault::LocalAccess] {
-            let verdict = Tries::default().judge(fault, Duration::ZERO, LATER);
+            let verdict = Tries::default().judge(fault, Duration::ZERO, (ATTEMPTS_MAX, LATER));
             assert_eq!(verdict, RetryDecision::GiveUp);
         }
     }
@@ -85,7 +87,9 @@ mod tests {
     fn a_victim_of_others_is_tried_more_often_than_a_culprit() {
         let count = |fault| {
             let mut tries = Tries::default();
-            (1u16..).find(|_| tries.judge(fault, Duration::ZERO, LATER) == RetryDecision::GiveUp)
+            (1u16..).find(|_| {
+                tries.judge(fault, Duration::ZERO, (ATTEMPTS_MAX, LATER)) == RetryDecision::GiveUp
+            })
         };
         assert_eq!(count(WorkFault::Unanswered), Some(ATTEMPTS_MAX));
         assert_eq!(count(WorkFault::Flushed), Some(FLUSHES_MAX));
@@ -100,11 +104,11 @@ mod tests {
             let kinds = [Unanswered, RemoteAccess, LocalAccess, Flushed, Rail];
             let mut tries = Tries::default();
             let again = faults.iter()
-                .map(|kind| tries.judge(kinds[*kind], Duration::ZERO, LATER))
+                .map(|kind| tries.judge(kinds[*kind], Duration::ZERO, (ATTEMPTS_MAX, LATER)))
                 .take_while(|verdict| *verdict == RetryDecision::Again)
                 .count();
             prop_assert!(again < usize::from(ATTEMPTS_MAX + FLUSHES_MAX));
-            let late = Tries::default().judge(WorkFault::Flushed, LATER, LATER);
+            let late = Tries::default().judge(WorkFault::Flushed, LATER, (ATTEMPTS_MAX, LATER));
             prop_assert_eq!(late, RetryDecision::Late);
         }
     }

@@ -23,6 +23,7 @@ use crate::report::RailCells;
 use crate::slab::{KeyedSlab, SlabKey};
 use crate::slice::{LanePath, RailSlice};
 use crate::spray::SprayLane;
+use crate::tuning::RailTuning;
 use perigee_activity::{Direction, Route, Slot, SlotKey, page};
 use perigee_verbs::{CompletionQueue, VerbsError};
 use std::collections::HashMap;
@@ -57,6 +58,7 @@ pub(crate) struct ShardSetup {
     pub(crate) queue_pairs_max: usize,
     pub(crate) queue_pairs_per_peer: usize,
     pub(crate) queue_pairs_per_rail: Option<usize>,
+    pub(crate) tuning: RailTuning,
     /// Start of the sequence of proving words.
     pub(crate) seed: u64,
     /// Whether other processes of this host see what it moves.
@@ -161,7 +163,7 @@ impl RailShard {
             pool: EndpointPool::new(active_max.min(fitting)),
             accepted_pool: EndpointPool::new(accepted_max),
             accepted: AcceptedTable::default(),
-            joiner: Joiner::default(),
+            joiner: Joiner::new(setup.tuning.link),
             peers: HashMap::new(),
             listed: Vec::new(),
             requests: KeyedSlab::new(REQUESTS_MAX),

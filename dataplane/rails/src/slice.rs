@@ -89,19 +89,20 @@ impl RailSlice {
         current
     }
 
-    /// Its post failed on this way; `None` if the ticket is not the present one.
+    /// Its post failed on this way; `limit` is how often that may be, and until when. `None` if the
+    /// ticket is not the present one.
     pub(crate) fn failed(
         &mut self,
         ticket: u64,
         way: LanePath,
         fault: WorkFault,
         now: Duration,
-        deadline: Duration,
+        limit: (u16, Duration),
     ) -> Option<RetryDecision> {
         if self.state != (SliceState::Posted { ticket }) {
             return None;
         }
-        let verdict = self.tries.judge(fault, now, deadline);
+        let verdict = self.tries.judge(fault, now, limit);
         self.avoid = Some(way);
         self.state = match verdict {
             RetryDecision::Again => SliceState::Waiting,
@@ -120,9 +121,10 @@ impl RailSlice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::ATTEMPTS_MAX;
     use proptest::prelude::*;
 
-    const LATER: Duration = Duration::from_secs(60);
+    const LIMIT: (u16, Duration) = (ATTEMPTS_MAX, Duration::from_secs(60));
 
     fn way(lane: usize, local: usize, remote: usize) -> LanePath {
         LanePath { lane, rails: (local, remote) }
@@ -155,7 +157,7 @@ mod tests {
         assert!(slice.posted(1));
         assert!(slice.completed(1));
         assert!(!slice.completed(1));
-        assert_eq!(slice.failed(1, way(0, 0, 0), WorkFault::Rail, Duration::ZERO, LATER), None);
+        assert_eq!(slice.failed(1, way(0, 0, 0), WorkFault::Rail, Duration::ZERO, LIMIT), None);
         assert!(!slice.posted(2));
     }
 
@@ -163,7 +165,7 @@ mod tests {
     fn a_late_completion_of_an_earlier_post_does_not_end_the_present_one() {
         let mut slice = RailSlice::new(SlabKey::from_bits(0), 0, 10);
         slice.posted(1);
-        let verdict = slice.failed(1, way(3, 0, 1), WorkFault::Unanswered, Duration::ZERO, LATER);
+        let verdict = slice.failed(1, way(3, 0, 1), WorkFault::Unanswered, Duration::ZERO, LIMIT);
         assert_eq!(verdict, Some(RetryDecision::Again));
         assert_eq!(slice.avoids(), Some(way(3, 0, 1)));
         slice.posted(2);
@@ -189,7 +191,7 @@ mod tests {
                     _ => {
                         let seen = ticket.saturating_sub(old);
                         let way = way(0, 0, 0);
-                        match slice.failed(seen, way, WorkFault::Flushed, Duration::ZERO, LATER) {
+                        match slice.failed(seen, way, WorkFault::Flushed, Duration::ZERO, LIMIT) {
                             Some(RetryDecision::GiveUp | RetryDecision::Late) => ends += 1,
                             Some(RetryDecision::Again) => prop_assert!(slice.is_waiting()),
                             None => {}

@@ -7,8 +7,16 @@
 use crate::limits::{PAGE_BYTES, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_LANE};
 
 /// The slice size that suits a request of `request_bytes` over `lanes` queue pairs whose ports take
-/// messages of up to `message_bytes_max`.
-pub(crate) fn slice_bytes(request_bytes: u64, lanes: usize, message_bytes_max: u64) -> u64 {
+/// messages of up to `message_bytes_max`; `set` if the operator has chosen one.
+pub(crate) fn slice_bytes(
+    request_bytes: u64,
+    lanes: usize,
+    message_bytes_max: u64,
+    set: Option<u64>,
+) -> u64 {
+    if let Some(set) = set {
+        return set.min(message_bytes_max).max(1);
+    }
     let limit = SLICE_BYTES_MAX.min(message_bytes_max).max(1);
     if lanes <= 1 {
         return limit;
@@ -41,17 +49,24 @@ mod tests {
     #[test]
     fn one_lane_gets_the_largest_slices_and_more_lanes_smaller_ones() {
         let huge = 1 << 30;
-        assert_eq!(slice_bytes(1 << 20, 1, huge), 1 << 20);
-        assert_eq!(slice_bytes(1 << 20, 2, huge), 256 << 10);
-        assert_eq!(slice_bytes(1 << 20, 8, huge), 64 << 10);
-        assert_eq!(slice_bytes(64 << 20, 8, huge), SLICE_BYTES_MAX);
-        assert_eq!(slice_bytes(4 << 10, 2, huge), SLICE_BYTES_MIN);
+        assert_eq!(slice_bytes(1 << 20, 1, huge, None), 1 << 20);
+        assert_eq!(slice_bytes(1 << 20, 2, huge, None), 256 << 10);
+        assert_eq!(slice_bytes(1 << 20, 8, huge, None), 64 << 10);
+        assert_eq!(slice_bytes(64 << 20, 8, huge, None), SLICE_BYTES_MAX);
+        assert_eq!(slice_bytes(4 << 10, 2, huge, None), SLICE_BYTES_MIN);
     }
 
     #[test]
     fn a_slice_is_never_longer_than_a_message_of_the_port() {
-        assert_eq!(slice_bytes(1 << 30, 2, 8 << 10), 8 << 10);
-        assert_eq!(slice_bytes(1 << 30, 1, 1000), 1000);
+        assert_eq!(slice_bytes(1 << 30, 2, 8 << 10, None), 8 << 10);
+        assert_eq!(slice_bytes(1 << 30, 1, 1000, None), 1000);
+    }
+
+    #[test]
+    fn a_size_that_is_set_holds_for_every_request_as_far_as_the_port_takes_it() {
+        assert_eq!(slice_bytes(64 << 20, 8, 1 << 30, Some(16 << 10)), 16 << 10);
+        assert_eq!(slice_bytes(64 << 20, 1, 1 << 30, Some(4 << 20)), 4 << 20);
+        assert_eq!(slice_bytes(64 << 20, 1, 1 << 20, Some(4 << 20)), 1 << 20);
     }
 
     proptest! {
@@ -60,7 +75,7 @@ mod tests {
             start in 0u64..100_000, bytes in 1u64..8_000_000, lanes in 1usize..9,
             message in 1024u64..(4 << 20), chunk in 1u64..5_000_000,
         ) {
-            let target = slice_bytes(bytes, lanes, message);
+            let target = slice_bytes(bytes, lanes, message, None);
             let (mut offset, mut slices) = (0, 0u64);
             while offset < bytes {
                 let room = chunk - (start + offset) % chunk;

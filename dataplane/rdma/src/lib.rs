@@ -20,6 +20,7 @@ mod rdma;
 mod remote;
 mod stages;
 mod start;
+mod tuning;
 pub mod wire;
 
 pub use fault::peer_error;
@@ -27,7 +28,9 @@ pub use limits::LEASE;
 pub use owner_session::Done;
 pub use peer_session::PeerSession;
 pub use peers::FirstLoad;
+pub use perigee_rails::RailTuning;
 pub use rdma::{Rdma, RdmaOptions};
 pub use remote::{PeerRails, RemoteRegion};
 pub use stages::{StageLoan, StageSlot, Stages};
 pub use start::{GivenFabric, StartOptions, Unavailable, start};
+pub use tuning::rail_tuning;

@@ -14,7 +14,9 @@ use crate::remote::PeerRails;
 use crate::stages::Stages;
 use perigee_memory::Segment;
 use perigee_mover::{CONNECT_DEADLINE, Names, PeerError};
-use perigee_rails::{OfferExchange, RailDevice, RailEngine, RailError, RailOptions, Registration};
+use perigee_rails::{
+    OfferExchange, RailDevice, RailEngine, RailError, RailOptions, RailTuning, Registration,
+};
 use perigee_schemas::Identity;
 use perigee_shard::{poll_interruption, wait_step};
 use perigee_verbs::Fabric;
@@ -36,6 +38,8 @@ pub struct RdmaOptions {
     /// Most queue pairs of such a thread between the same two NICs, 1 to 32; `None` lets the rails
     /// choose.
     pub queue_pairs_per_rail: Option<usize>,
+    /// How queue pairs enter the network, and how requests are cut and tried again.
+    pub tuning: RailTuning,
     /// What new rails must have shown before they carry load.
     pub first_load: FirstLoad,
 }
@@ -74,6 +78,7 @@ impl Rdma {
             shards: options.shards,
             poll: options.poll,
             queue_pairs_per_rail: options.queue_pairs_per_rail,
+            tuning: options.tuning.clone(),
             ..RailOptions::named(&options.name)
         };
         let engine = RailEngine::start(fabric, &settings, &exchange);

@@ -3,7 +3,7 @@
 
 use crate::rdma::{Rdma, RdmaOptions};
 use perigee_rails::host_devices;
-use perigee_settings::{Protocols, REQUIRE_RDMA};
+use perigee_settings::{AUTO_DISCOVERY, Protocols, REQUIRE_RDMA};
 use perigee_verbs::Fabric;
 use perigee_verbs::libibverbs::HostDevices;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct StartOptions<'a> {
     /// Names of devices, a map from rank to device, or the path of a file with such a map; empty
     /// for all.
     pub device_names: &'a str,
+    /// True finds all devices whatever `device_names` says; false uses none that is not named.
+    pub auto_discovery: Option<bool>,
     /// Reads the variables that choose devices.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// In place of the host's devices.
@@ -74,12 +76,28 @@ pub fn start(asked: &StartOptions<'_>) -> Result<Option<Arc<Rdma>>, Unavailable>
     Ok(None)
 }
 
+/// The names that count.
+///
+/// # Errors
+/// Devices have to be named, and none is.
+fn names<'a>(asked: &StartOptions<'a>) -> Result<&'a str, String> {
+    match asked.auto_discovery {
+        Some(true) => Ok(""),
+        Some(false) if asked.device_names.trim().is_empty() => Err(format!(
+            "{} is 0 and no device is named; name devices, or leave it out to use all",
+            AUTO_DISCOVERY.name
+        )),
+        _ => Ok(asked.device_names),
+    }
+}
+
 fn open(asked: &StartOptions<'_>) -> Result<Arc<Rdma>, String> {
+    let names = names(asked)?;
     let (fabric, devices): (Arc<dyn Fabric>, _) = match asked.fabric {
         Some(GivenFabric(fabric)) => (fabric.clone(), Vec::new()),
         None => {
             let fabric = HostDevices::load().map_err(|error| error.to_string())?;
-            let devices = host_devices(asked.device_names, asked.variable);
+            let devices = host_devices(names, asked.variable);
             (Arc::new(fabric), devices.map_err(|error| error.to_string())?)
         }
     };

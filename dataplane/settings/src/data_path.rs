@@ -3,7 +3,8 @@
 
 use crate::error::SettingError;
 use crate::table::{
-    FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY, TCP_CONGESTION, TRANSFER_TIMEOUT,
+    AUTO_DISCOVERY, FORCE_RDMA, FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY,
+    TCP_CONGESTION, TRANSFER_TIMEOUT,
 };
 use crate::variables::Variables;
 use perigee_shard::{Congestion, POLL_DEFAULT};
@@ -21,10 +22,12 @@ const POLL_US_MAX: u64 = 1_000_000;
 pub struct DataPath {
     /// Longest a transfer may take, if it is set.
     pub transfer_deadline: Option<Duration>,
-    /// TCP is used whatever the protocol says.
-    pub force_tcp: bool,
+    /// What is used whatever the protocol says.
+    pub forced: Option<ForcedTransport>,
     /// RDMA that does not work is an error if the protocol names it.
     pub requires_rdma: bool,
+    /// Whether RDMA devices are found, whatever names were given, or have to be named.
+    pub auto_discovery: Option<bool>,
     /// Memory is shared with processes of this host.
     pub shares_memory: bool,
     /// Congestion control of data connections.
@@ -35,6 +38,15 @@ pub struct DataPath {
     pub queue_pairs_per_rail: Option<usize>,
 }
 
+/// A way to peers that is used whatever the protocol says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForcedTransport {
+    /// Sockets (`MC_FORCE_TCP`).
+    Tcp,
+    /// Verbs; a host without a device that works is an error (`MC_FORCE_HCA`).
+    Rdma,
+}
+
 impl DataPath {
     /// Reads the variables.
     ///
@@ -43,7 +55,8 @@ impl DataPath {
     pub fn read(variables: &Variables<'_>) -> Result<Self, SettingError> {
         Ok(Self {
             transfer_deadline: transfer_deadline(variables)?,
-            force_tcp: variables.text(FORCE_TCP.name).is_some_and(|value| value != "0"),
+            forced: forced(variables)?,
+            auto_discovery: variables.optional_switch(AUTO_DISCOVERY.name)?,
             requires_rdma: variables.switch(REQUIRE_RDMA.name, false)?,
             shares_memory: variables.switch(SHARED_MEMORY.name, true)?,
             congestion: congestion(&variables.text(TCP_CONGESTION.name).unwrap_or_default()),
@@ -61,6 +74,20 @@ pub fn congestion(text: &str) -> Congestion {
         "auto" | "" => Congestion::Automatic,
         "host" => Congestion::Host,
         name => Congestion::Named(name.into()),
+    }
+}
+
+fn forced(variables: &Variables<'_>) -> Result<Option<ForcedTransport>, SettingError> {
+    let tcp = variables.switch(FORCE_TCP.name, false)?;
+    let rdma = variables.switch(FORCE_RDMA.name, false)?;
+    match (tcp, rdma) {
+        (true, true) => {
+            let allowed = format!("{} says the opposite; write one of them", FORCE_TCP.name);
+            Err(SettingError::new(FORCE_RDMA.name, "1", allowed))
+        }
+        (true, false) => Ok(Some(ForcedTransport::Tcp)),
+        (false, true) => Ok(Some(ForcedTransport::Rdma)),
+        (false, false) => Ok(None),
     }
 }
 
@@ -93,7 +120,8 @@ mod tests {
     #[test]
     fn without_variables_memory_is_shared_and_tcp_is_not_forced() {
         let path = with("", "").unwrap();
-        assert!(path.shares_memory && !path.force_tcp && !path.requires_rdma);
+        assert!(path.shares_memory && !path.requires_rdma);
+        assert_eq!((path.forced, path.auto_discovery), (None, None));
         assert_eq!((path.transfer_deadline, path.queue_pairs_per_rail), (None, None));
         assert_eq!((path.poll, path.congestion), (POLL_DEFAULT, Congestion::Automatic));
     }
@@ -103,8 +131,10 @@ mod tests {
         let seconds = |text| with("MC_TRANSFER_TIMEOUT", text).unwrap().transfer_deadline;
         assert_eq!(seconds("60"), Some(Duration::from_secs(60)));
         assert_eq!(seconds("1"), Some(TRANSFER_DEADLINE_MIN));
-        assert!(with("MC_FORCE_TCP", "1").unwrap().force_tcp);
-        assert!(!with("MC_FORCE_TCP", "0").unwrap().force_tcp);
+        assert_eq!(with("MC_FORCE_TCP", "1").unwrap().forced, Some(ForcedTransport::Tcp));
+        assert_eq!(with("MC_FORCE_TCP", "false").unwrap().forced, None);
+        assert_eq!(with("MC_FORCE_HCA", "true").unwrap().forced, Some(ForcedTransport::Rdma));
+        assert_eq!(with("MC_MS_AUTO_DISC", "0").unwrap().auto_discovery, Some(false));
         assert!(with("PERIGEE_REQUIRE_RDMA", "1").unwrap().requires_rdma);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
         assert_eq!(with("PERIGEE_POLL_US", "7").unwrap().poll, Duration::from_micros(7));
@@ -114,9 +144,19 @@ mod tests {
     }
 
     #[test]
+    fn both_transports_cannot_be_forced() {
+        let source = |name: &str| name.starts_with("MC_FORCE_").then(|| "1".to_owned());
+        let error = DataPath::read(&Variables::new(&source)).unwrap_err().to_string();
+        assert!(error.contains("MC_FORCE_HCA") && error.contains("MC_FORCE_TCP"), "{error}");
+    }
+
+    #[test]
     fn impossible_values_are_refused_by_name() {
         for (name, value) in [
             ("MC_TRANSFER_TIMEOUT", "soon"),
+            ("MC_FORCE_TCP", "tcp"),
+            ("MC_FORCE_HCA", "2"),
+            ("MC_MS_AUTO_DISC", "all"),
             ("PERIGEE_REQUIRE_RDMA", "maybe"),
             ("PERIGEE_SHARED_MEMORY", "2"),
             ("PERIGEE_POLL_US", "-1"),

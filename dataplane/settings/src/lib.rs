@@ -14,13 +14,15 @@ mod protocols;
 mod table;
 mod variables;
 
-pub use data_path::{DataPath, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, congestion};
+pub use data_path::{
+    DataPath, ForcedTransport, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, congestion,
+};
 pub use effectless::{effectless, warn_once};
 pub use error::SettingError;
 pub use mooncake::{MooncakeEffect, MooncakeVariable, mooncake_variables};
 pub use protocols::Protocols;
 pub use table::{
-    FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY, TABLE, TCP_BIND_ADDRESS,
-    TCP_CONGESTION, TRANSFER_TIMEOUT, Variable,
+    AUTO_DISCOVERY, FORCE_RDMA, FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY,
+    TABLE, TCP_BIND_ADDRESS, TCP_CONGESTION, TRANSFER_TIMEOUT, Variable,
 };
 pub use variables::Variables;

@@ -1,5 +1,6 @@
 //! The words of the `protocol` argument, the same for stores, nodes and engines.
 
+use crate::data_path::ForcedTransport;
 use crate::error::SettingError;
 
 /// Transports of Mooncake that are not built here: they are other accelerators' links, and TCP and
@@ -61,9 +62,13 @@ impl Protocols {
         Ok(if wanted == Self::default() { Self::ALL } else { wanted })
     }
 
-    /// The protocols without RDMA.
-    pub fn without_rdma(self) -> Self {
-        Self { tcp: true, rdma: false, ..self }
+    /// The protocols with what is used whatever they say.
+    pub fn with_forced(self, forced: Option<ForcedTransport>) -> Self {
+        match forced {
+            None => self,
+            Some(ForcedTransport::Tcp) => Self { tcp: true, rdma: false, ..self },
+            Some(ForcedTransport::Rdma) => Self { rdma: true, ..self },
+        }
     }
 }
 
@@ -79,7 +84,10 @@ mod tests {
         }
         assert_eq!(Protocols::parse(""), Ok(Protocols::ALL));
         assert!(!Protocols::parse("tcp").unwrap().rdma);
-        assert!(!both.without_rdma().rdma);
+        let forced =
+            |words: &str, transport| Protocols::parse(words).unwrap().with_forced(Some(transport));
+        assert!(!forced("rdma", ForcedTransport::Tcp).rdma);
+        assert!(forced("tcp", ForcedTransport::Rdma).rdma);
     }
 
     #[test]

@@ -27,9 +27,25 @@ pub const TRANSFER_TIMEOUT: Variable = Variable {
 /// `MC_FORCE_TCP`.
 pub const FORCE_TCP: Variable = Variable {
     name: "MC_FORCE_TCP",
-    allowed: "anything but 0 to switch it on",
+    allowed: SWITCH,
     usual: "0",
     about: "Uses TCP although the protocol says rdma",
+};
+
+/// `MC_FORCE_HCA`.
+pub const FORCE_RDMA: Variable = Variable {
+    name: "MC_FORCE_HCA",
+    allowed: SWITCH,
+    usual: "0",
+    about: "Uses RDMA whatever the protocol says, and refuses to start if no device works",
+};
+
+/// `MC_MS_AUTO_DISC`.
+pub const AUTO_DISCOVERY: Variable = Variable {
+    name: "MC_MS_AUTO_DISC",
+    allowed: SWITCH,
+    usual: "the named devices, or all",
+    about: "1 uses all RDMA devices whatever names were given; 0 uses only those that were named",
 };
 
 /// `MC_TCP_BIND_ADDRESS`.
@@ -81,8 +97,10 @@ pub const POLL_US: Variable = Variable {
 };
 
 /// All of them, by name.
-pub const TABLE: [Variable; 8] = [
+pub const TABLE: [Variable; 10] = [
+    FORCE_RDMA,
     FORCE_TCP,
+    AUTO_DISCOVERY,
     QUEUE_PAIRS,
     TCP_BIND_ADDRESS,
     TRANSFER_TIMEOUT,

@@ -70,12 +70,20 @@ impl<'a> Variables<'a> {
     /// # Errors
     /// It is set to something that says neither yes nor no.
     pub fn switch(&self, name: &'static str, usual: bool) -> Result<bool, SettingError> {
+        Ok(self.optional_switch(name)?.unwrap_or(usual))
+    }
+
+    /// A switch, if it is set.
+    ///
+    /// # Errors
+    /// As [`Variables::switch`].
+    pub fn optional_switch(&self, name: &'static str) -> Result<Option<bool>, SettingError> {
         let Some(value) = self.text(name) else {
-            return Ok(usual);
+            return Ok(None);
         };
         match value.trim().to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => Ok(true),
-            "0" | "false" | "no" | "off" => Ok(false),
+            "1" | "true" | "yes" | "on" => Ok(Some(true)),
+            "0" | "false" | "no" | "off" => Ok(Some(false)),
             _ => Err(SettingError::new(name, &value, "write 0 or 1")),
         }
     }

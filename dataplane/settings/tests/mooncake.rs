@@ -1,5 +1,6 @@
 //! The table of Mooncake's variables against the code: what is read is honoured, and what is
 //! honoured is read.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_settings::{MooncakeEffect, MooncakeVariable, mooncake_variables};
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,8 +5,8 @@ use crate::error::StoreError;
 use crate::port_range::{FIRST, LAST, PortRange};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
-use perigee_rdma::GivenFabric;
-use perigee_settings::{DataPath, Variables, warn_once};
+use perigee_rdma::{GivenFabric, RailTuning, rail_tuning};
+use perigee_settings::{DataPath, ForcedTransport, Variables, warn_once};
 use perigee_shard::Congestion;
 use perigee_transfer::{Routes, TRANSFER_DEADLINE};
 use std::time::Duration;
@@ -35,8 +35,12 @@ pub struct StoreEnvironment {
     /// Most RDMA queue pairs of a shard between the same two NICs (`MC_NUM_QP_PER_EP`, 1 to 32);
     /// `None` lets the rails choose: 4 to a peer of few NICs.
     pub queue_pairs_per_rail: Option<usize>,
-    /// TCP is used whatever the protocol says (`MC_FORCE_TCP`).
-    pub force_tcp: bool,
+    /// What is used whatever the protocol says (`MC_FORCE_TCP`, `MC_FORCE_HCA`).
+    pub forced: Option<ForcedTransport>,
+    /// RDMA devices are found whatever names were given, or have to be named (`MC_MS_AUTO_DISC`).
+    pub auto_discovery: Option<bool>,
+    /// How rails enter the network, cut and try again (`MC_IB_TC`, `MC_SLICE_SIZE`, …).
+    pub rails: RailTuning,
     /// RDMA that does not work is an error if the protocol names it (`PERIGEE_REQUIRE_RDMA`).
     pub requires_rdma: bool,
     /// Longest a slice may take (`MC_TRANSFER_TIMEOUT`, in seconds).
@@ -103,7 +107,9 @@ impl StoreEnvironment {
             data_cpus: variables.numbers("PERIGEE_DATA_CPUS")?,
             poll: path.poll,
             queue_pairs_per_rail: path.queue_pairs_per_rail,
-            force_tcp: path.force_tcp,
+            forced: path.forced,
+            auto_discovery: path.auto_discovery,
+            rails: rail_tuning(&variables)?,
             requires_rdma: path.requires_rdma,
             transfer_deadline: path.transfer_deadline.unwrap_or(TRANSFER_DEADLINE),
             call_deadline: call_deadline.map_or(perigee_rpc::CALL_DEADLINE, |ms| {

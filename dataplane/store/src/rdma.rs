@@ -5,7 +5,7 @@ use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
 use perigee_rdma::{FirstLoad, Rdma, RdmaOptions, StartOptions};
 use perigee_schemas::Identity;
-use perigee_settings::{Protocols, REQUIRE_RDMA};
+use perigee_settings::{FORCE_RDMA, ForcedTransport, Protocols, REQUIRE_RDMA};
 use std::sync::Arc;
 
 /// The rails of a client whose protocol asks for them, unless TCP is forced.
@@ -17,12 +17,13 @@ pub(crate) fn start(
     identity: Identity,
     environment: &StoreEnvironment,
 ) -> Result<Option<Arc<Rdma>>, StoreError> {
-    let mut protocols = Protocols::parse(protocol)?;
-    protocols.rdma &= !environment.force_tcp;
+    let protocols = Protocols::parse(protocol)?.with_forced(environment.forced);
+    let is_forced = environment.forced == Some(ForcedTransport::Rdma);
     let asked = StartOptions {
         protocols,
-        is_required: environment.requires_rdma,
+        is_required: is_forced || environment.requires_rdma,
         device_names,
+        auto_discovery: environment.auto_discovery,
         variable: &|name| std::env::var(name).ok(),
         fabric: environment.fabric.as_ref(),
         options: RdmaOptions {
@@ -31,12 +32,18 @@ pub(crate) fn start(
             shards: environment.client_shards,
             poll: environment.poll,
             queue_pairs_per_rail: environment.queue_pairs_per_rail,
+            tuning: environment.rails.clone(),
             first_load: FirstLoad::Proven,
         },
     };
     perigee_rdma::start(&asked).map_err(|error| StoreError::Config {
         name: "protocol",
         value: protocol.to_owned(),
-        reason: format!("{error}; {} is set", REQUIRE_RDMA.name),
+        reason: format!("{error}; {} is set", demanded_by(is_forced)),
     })
+}
+
+/// The variable that makes a host without RDMA an error.
+fn demanded_by(is_forced: bool) -> &'static str {
+    if is_forced { FORCE_RDMA.name } else { REQUIRE_RDMA.name }
 }

@@ -48,6 +48,8 @@ pub struct DeviceLimits {
     pub inline_bytes: u32,
     /// Reads outstanding on one queue pair.
     pub reads_outstanding: u8,
+    /// Entries of the port's partition key table.
+    pub partitions: u16,
 }
 
 /// The layer below the RDMA transport.

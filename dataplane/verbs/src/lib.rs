@@ -9,6 +9,7 @@ pub mod error;
 pub mod gid;
 pub mod libibverbs;
 pub mod limits;
+mod link;
 pub mod ordering;
 pub mod queue;
 pub mod region;
@@ -22,6 +23,7 @@ pub use device_info::DeviceInfo;
 pub use device_info::{DeviceLimits, LinkLayer};
 pub use error::{PostError, VerbsError};
 pub use gid::{GidKind, GidReach, PortGid, RankedPortGid};
+pub use link::LinkOptions;
 pub use queue::{
     CompletionQueue, ConnectOptions, EndpointAddress, QueuePair, QueuePairOptions, QueuePairState,
 };

@@ -10,6 +10,9 @@ pub const TIMEOUT_EXPONENT_MAX: u8 = 31;
 /// Default exponent: 4.096 us times 2^14 = 67 ms per attempt.
 pub const TIMEOUT_EXPONENT_DEFAULT: u8 = 14;
 
+/// Largest packet payload of InfiniBand and RoCE, in bytes.
+pub const MTU_BYTES_MAX: u32 = 4096;
+
 /// Packet sequence numbers and queue pair numbers have 24 bits.
 pub const SEQUENCE_MASK: u32 = 0x00ff_ffff;
 

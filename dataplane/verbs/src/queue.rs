@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use crate::capacity::QueuePairCapacity;
 use crate::error::{PostError, VerbsError};
 use crate::limits::{
-    READS_OUTSTANDING_DEFAULT, RETRIES_MAX, SEND_ENTRIES_DEFAULT, TIMEOUT_EXPONENT_DEFAULT,
-    TIMEOUT_EXPONENT_MAX,
+    MTU_BYTES_MAX, READS_OUTSTANDING_DEFAULT, RETRIES_MAX, SEND_ENTRIES_DEFAULT,
+    TIMEOUT_EXPONENT_DEFAULT, TIMEOUT_EXPONENT_MAX,
 };
 use crate::region::RegionAccess;
 use crate::work::{WorkCompletion, WorkRequest};
@@ -73,8 +73,11 @@ pub trait QueuePair: Send + fmt::Debug {
 pub struct QueuePairOptions {
     /// Entry of the device's GID table to speak from.
     pub gid_index: u32,
-    /// Entry of the partition key table.
+    /// Entry of the port's partition key table.
     pub partition_index: u16,
+    /// Largest packet payload in bytes, unless the port takes less. Peers hear of it in the
+    /// endpoint, and the connection takes the least of both ends.
+    pub mtu_bytes: u32,
     /// Work requests that may wait.
     pub send_entries: u32,
     /// Pieces of one work request.
@@ -90,6 +93,7 @@ impl Default for QueuePairOptions {
         QueuePairOptions {
             gid_index: 0,
             partition_index: 0,
+            mtu_bytes: MTU_BYTES_MAX,
             send_entries: SEND_ENTRIES_DEFAULT,
             pieces: 1,
             inline_bytes: 0,
@@ -109,7 +113,7 @@ pub struct EndpointAddress {
     pub queue_pair: u32,
     /// First packet sequence number that this end sends, 24 bits.
     pub sequence: u32,
-    /// Largest packet payload that this end's port takes, in bytes.
+    /// Largest packet payload that this end takes, in bytes.
     pub mtu_bytes: u32,
 }
 
@@ -124,8 +128,6 @@ pub struct ConnectOptions {
     pub rnr_retries: u8,
     /// Reads outstanding at a time; cut to what the device allows.
     pub reads_outstanding: u8,
-    /// Largest packet payload; the connection takes the least of this and both ends' own.
-    pub mtu_bytes: u32,
     /// Traffic class (RoCE: DSCP and ECN bits).
     pub traffic_class: u8,
     /// Service level (RoCE: priority).
@@ -141,7 +143,6 @@ impl Default for ConnectOptions {
             retries: RETRIES_MAX,
             rnr_retries: RETRIES_MAX,
             reads_outstanding: READS_OUTSTANDING_DEFAULT,
-            mtu_bytes: 4096,
             traffic_class: 0,
             service_level: 0,
             hop_limit: 64,

@@ -12,6 +12,7 @@ use crate::device::Fabric;
 use crate::error::VerbsError;
 use crate::gid::{GidKind, PortGid};
 use crate::limits::DEVICES_MAX;
+use crate::queue::{ConnectOptions, EndpointAddress, QueuePairOptions};
 
 mod carrier;
 mod device;
@@ -38,6 +39,17 @@ pub enum Clock {
     Manual,
     /// From the host; a thread does what falls due, so that sleepers on descriptors are woken.
     Real,
+}
+
+/// One end of a connection, as its device has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftwareConnection {
+    /// What the queue pair was made with.
+    pub made: QueuePairOptions,
+    /// How it was connected.
+    pub connected: ConnectOptions,
+    /// The other end.
+    pub remote: EndpointAddress,
 }
 
 /// All hosts, devices and wires. Clones are the same network.
@@ -119,6 +131,25 @@ impl SoftwareNetwork {
     pub fn faults(&self, host: &str, device: &str) -> Result<Faults, VerbsError> {
         let port = self.shared.lock().find_port(host, device)?;
         Ok(Faults::new(self.clone(), port))
+    }
+
+    /// The connected queue pairs of one device, by number.
+    ///
+    /// # Errors
+    /// As [`SoftwareNetwork::faults`].
+    pub fn connections(
+        &self,
+        host: &str,
+        device: &str,
+    ) -> Result<Vec<SoftwareConnection>, VerbsError> {
+        let state = self.shared.lock();
+        let port = state.find_port(host, device)?;
+        let own = state.pairs.values().filter(|pair| pair.port == port);
+        let connected = own.filter_map(|pair| {
+            let (remote, connected) = pair.peer?;
+            Some(SoftwareConnection { made: pair.options, connected, remote })
+        });
+        Ok(connected.collect())
     }
 
     /// Moves the manual clock and does what falls due on the way, in order of time.

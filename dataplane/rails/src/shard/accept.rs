@@ -89,10 +89,9 @@ impl RailShard {
             format!("{name} has no address that can speak to the offered one")
         })?;
         let options = QueuePairOptions {
-            gid_index,
             send_entries: ACCEPTED_ENTRIES,
             access: RegionAccess::ALL,
-            ..QueuePairOptions::default()
+            ..self.pair_options(gid_index)
         };
         rail.queue.queue_pair(&options).map_err(|error| error.to_string())
     }

@@ -20,7 +20,7 @@ impl RailShard {
         let per_peer = LaneCount::PerPeer(self.setup.queue_pairs_per_peer);
         let per_rail = self.setup.queue_pairs_per_rail.map(LaneCount::PerRail);
         let wanted = per_rail.unwrap_or(per_peer);
-        lanes(&ours, theirs, wanted)
+        lanes(&ours, theirs, wanted, &self.setup.tuning.partners)
     }
 
     /// Looks whether the rails have other addresses than lanes are planned over.

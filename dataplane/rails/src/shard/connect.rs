@@ -141,6 +141,17 @@ impl RailShard {
         false
     }
 
+    /// What all queue pairs that speak from an address have in common.
+    pub(super) fn pair_options(&self, gid_index: u32) -> QueuePairOptions {
+        let link = &self.setup.tuning.link;
+        QueuePairOptions {
+            gid_index,
+            partition_index: link.partition_index,
+            mtu_bytes: link.mtu_bytes,
+            ..QueuePairOptions::default()
+        }
+    }
+
     /// Makes an unconnected queue pair for a route.
     fn open(
         &mut self,
@@ -150,11 +161,10 @@ impl RailShard {
     ) -> Result<(SlabKey, PairOffer), String> {
         let rail = &self.rails[route.local];
         let options = QueuePairOptions {
-            gid_index: route.local_gid,
             send_entries: SEND_QUEUE_ENTRIES.min(rail.rail.device().info().limits.send_entries),
             inline_bytes: INLINE_BYTES,
             access: RegionAccess::ALL,
-            ..QueuePairOptions::default()
+            ..self.pair_options(route.local_gid)
         };
         let queue_pair = rail.queue.queue_pair(&options).map_err(|error| error.to_string())?;
         let bandwidth = rail.bandwidth.successor(now);

@@ -305,7 +305,8 @@ impl RailShard {
     ) -> Option<u64> {
         let slice = self.slices.get_mut(key)?;
         let active = self.requests.get_mut(slice.request)?;
-        let verdict = slice.failed(ticket, way, fault, now, active.deadline)?;
+        let limit = (self.setup.tuning.slice_tries, active.deadline);
+        let verdict = slice.failed(ticket, way, fault, now, limit)?;
         let (request, peer) = (slice.request, active.peer);
         let rail = way.rails.0;
         let name = self.rails[rail].rail.name();

@@ -241,7 +241,8 @@ impl RailShard {
         let (bytes, number) = (active.request.bytes, active.peer);
         let lanes = peer.lanes_up().max(1);
         let message_max = self.rails.iter().map(|rail| rail.rail.message_bytes()).min();
-        active.slice_bytes = slice_bytes(bytes, lanes, message_max.unwrap_or(SLICE_BYTES_MAX));
+        let message_max = message_max.unwrap_or(SLICE_BYTES_MAX);
+        active.slice_bytes = slice_bytes(bytes, lanes, message_max, self.setup.tuning.slice_bytes);
         debug_assert!(active.slice_bytes > 0, "a slice has bytes");
         let is_small = bytes <= active.slice_bytes;
         match self.requests.insert(active) {

@@ -15,6 +15,7 @@ mod fencing;
 mod partial;
 mod placement;
 mod refusals;
+mod tuning;
 mod world;
 
 const LONG: Duration = Duration::from_secs(60);

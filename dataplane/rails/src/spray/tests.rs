@@ -129,7 +129,7 @@ impl Simulation {
     /// second.
     fn run(&mut self, total: u64, request: u64, depth: u64) -> f64 {
         let began = (self.now, self.moved);
-        let slice = slice_bytes(request, self.wires.len(), 1 << 30);
+        let slice = slice_bytes(request, self.wires.len(), 1 << 30, None);
         let mut bound = 0;
         while self.moved - began.1 < total {
             // A request is replaced only when it is complete, so at most `depth` of them are open.

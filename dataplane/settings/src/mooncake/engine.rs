@@ -8,7 +8,7 @@ pub(super) const GENERAL: Group = Group {
     entries: &[
         (&["MC_TRANSFER_TIMEOUT"], Honoured("longest transfer")),
         (&["MC_FORCE_TCP"], Honoured("TCP, whatever the protocol says")),
-        (&["MC_FORCE_HCA"], NotBuilt("PERIGEE_REQUIRE_RDMA=1 refuses to start without RDMA")),
+        (&["MC_FORCE_HCA"], Honoured("RDMA, whatever the protocol says, or no start")),
         (&["MC_HANDSHAKE_PORT"], Honoured("handshake port of a peer whose name has none")),
         (&["MC_HANDSHAKE_LISTEN_BACKLOG"], Honoured("connections that the kernel queues")),
         (&["MC_HANDSHAKE_CONNECT_TIMEOUT"], Honoured("longest connect to a peer")),

@@ -7,13 +7,13 @@ pub(super) const CONNECTIONS: Group = Group {
     title: "RDMA connections",
     entries: &[
         (&["MC_GID_INDEX", "NCCL_IB_GID_INDEX"], Honoured("GID index of all ports")),
-        (&["MC_IB_TC"], NotBuilt("traffic class 0 is used")),
-        (&["MC_IB_SL"], NotBuilt("service level 0 is used")),
-        (&["MC_PKEY_INDEX"], NotBuilt("entry 0 of the partition key table is used")),
-        (&["MC_IB_PORT"], NotBuilt("port 1 of each device is used")),
-        (&["MC_MTU"], NotBuilt("the least of both ports' own sizes is used")),
+        (&["MC_IB_TC"], Honoured("traffic class of packets (DSCP and ECN)")),
+        (&["MC_IB_SL"], Honoured("service level of packets (priority)")),
+        (&["MC_PKEY_INDEX"], Honoured("entry of the partition key table")),
+        (&["MC_IB_PORT"], Honoured("port of devices whose name has none")),
+        (&["MC_MTU"], Honoured("largest packet payload")),
         (&["MC_NUM_QP_PER_EP"], Honoured("queue pairs of a shard between two NICs")),
-        (&["MC_RETRY_CNT"], NotBuilt("a slice is tried again on each rail until its deadline")),
+        (&["MC_RETRY_CNT"], Honoured("times that a slice is tried")),
         (&["MC_AUTO_GID_MAX_RETRIES"], NotNeeded("each GID is tried, the best first")),
         (
             &["MC_MLX5_QP_UDP_SPORTS", "MC_MLX5_QP_LAG_PORT_BALANCE"],
@@ -27,7 +27,7 @@ pub(super) const TUNING: Group = Group {
     title: "RDMA tuning",
     entries: &[
         (&["MC_IB_PCI_RELAXED_ORDERING"], Honoured("devices may write in any order")),
-        (&["MC_SLICE_SIZE"], NotBuilt("slices follow from the size of the piece")),
+        (&["MC_SLICE_SIZE"], Honoured("length of slices over RDMA")),
         (&["MC_FRAGMENT_RATIO"], NotNeeded("a short rest joins the last slice")),
         (
             &["MC_WORKERS_PER_CTX"],
@@ -67,17 +67,15 @@ pub(super) const DEVICES: Group = Group {
     entries: &[
         (&["MC_TE_FILTERS", "MC_MS_FILTERS"], Honoured("devices to use")),
         (&["MC_TE_FILTERS_EXCLUDE"], Honoured("devices never to use")),
-        (&["MC_MS_AUTO_DISC"], NotBuilt("the devices that are named are used, or all")),
+        (&["MC_MS_AUTO_DISC"], Honoured("finds all devices, or wants them named")),
         (&["MC_CUSTOM_TOPO_JSON"], Honoured("matrix of NICs by memory location")),
         (&["CUDA_VISIBLE_DEVICES"], Honoured("GPUs of this process")),
         (&["MC_PATH_ROUNDROBIN"], NotNeeded("a slice goes to the rail that is done with it first")),
-        (
-            &["MC_ENABLE_DEST_DEVICE_AFFINITY", "MC_NIC_PEER_AFFINITY"],
-            NotBuilt("NICs are paired by what proves to reach the peer"),
-        ),
+        (&["MC_ENABLE_DEST_DEVICE_AFFINITY"], Honoured("joins NICs of the same name first")),
+        (&["MC_NIC_PEER_AFFINITY"], Honoured("which NICs of a peer each NIC is joined to first")),
         (
             &["MC_ENABLE_HCA_PEER_AFFINITY"],
-            NotBuilt("NICs are paired by what proves to reach the peer"),
+            NotBuilt("partners follow from place, name or MC_NIC_PEER_AFFINITY"),
         ),
     ],
 };

@@ -6,7 +6,8 @@ use perigee_metrics::{BuildInfo, Samples};
 use perigee_rdma::GivenFabric;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
-use perigee_store::{ReplicateConfig, Store, StoreConfig};
+use perigee_settings::ForcedTransport;
+use perigee_store::{ReplicateConfig, Store, StoreConfig, StoreEnvironment};
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::time::{Duration, Instant};
 
@@ -67,6 +68,46 @@ fn a_client_and_a_node_that_ask_for_rdma_get_it() {
     assert_eq!(moved(&client, "tcp"), tcp, "all of it goes over rails");
     put_and_get(&client, "large", &large);
     assert_eq!(client.unregister_buffer(at), Status::Ok);
+}
+
+#[test]
+fn variables_of_mooncake_reach_a_clients_queue_pairs() {
+    let (cluster, network) = (master(&[]), SoftwareNetwork::new(Clock::Real).unwrap());
+    let _node = store(&cluster, &network, "node", 64 << 20);
+    let variable = |name: &str| match name {
+        "MC_IB_TC" => Some("106".to_owned()),
+        "MC_IB_SL" => Some("3".to_owned()),
+        "MC_FORCE_HCA" => Some("1".to_owned()),
+        _ => None,
+    };
+    let read = StoreEnvironment::from_variables(variable).unwrap();
+    let fabric = network.host("client", &DEVICES.map(DevicePlan::new)).unwrap();
+    let environment = StoreEnvironment {
+        rails: read.rails,
+        forced: read.forced,
+        fabric: Some(GivenFabric(fabric)),
+        ..environment(false)
+    };
+    let config = StoreConfig { protocol: "tcp".to_owned(), ..config(&cluster, ANY, 0) };
+    let client = Store::open_with(config, &environment).unwrap();
+    until_moved(&client, "rdma");
+    let connections = network.connections("client", DEVICES[0]).unwrap();
+    assert!(!connections.is_empty());
+    for end in connections {
+        assert_eq!((end.connected.traffic_class, end.connected.service_level), (106, 3));
+    }
+}
+
+#[test]
+fn a_forced_transport_without_a_device_is_an_error() {
+    let (cluster, network) = (master(&[]), SoftwareNetwork::new(Clock::Real).unwrap());
+    let environment = StoreEnvironment {
+        forced: Some(ForcedTransport::Rdma),
+        fabric: Some(GivenFabric(network.host("client", &[]).unwrap())),
+        ..environment(false)
+    };
+    let error = Store::open_with(config(&cluster, ANY, 0), &environment).err().unwrap();
+    assert!(error.to_string().contains("MC_FORCE_HCA"), "{error}");
 }
 
 #[test]

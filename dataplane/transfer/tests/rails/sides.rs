@@ -2,7 +2,7 @@
 
 use perigee_memory::segment::{Segment, SegmentOptions};
 use perigee_memory::{ByteRange, ByteRangeMut, crc32c};
-use perigee_rdma::{FirstLoad, Rdma, RdmaOptions};
+use perigee_rdma::{FirstLoad, RailTuning, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
@@ -33,6 +33,7 @@ pub(crate) fn start_rails(network: &SoftwareNetwork, host: &str, devices: &[&str
         shards: 1,
         poll: POLL_DEFAULT,
         queue_pairs_per_rail: None,
+        tuning: RailTuning::default(),
         first_load: FirstLoad::Proven,
     };
     Rdma::start(fabric.as_ref(), &[], &options).unwrap()

@@ -95,6 +95,7 @@ pub(super) fn describe(
             message_bytes: u64::from(at.max_msg_sz),
             inline_bytes: 0,
             reads_outstanding: reads(device),
+            partitions: at.pkey_tbl_len,
         },
     }
 }

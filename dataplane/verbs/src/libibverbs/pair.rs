@@ -120,7 +120,7 @@ impl HostQueuePair {
                 lid: context.info.lid,
                 queue_pair: number,
                 sequence: RandomState::new().build_hasher().finish() as u32 & SEQUENCE_MASK,
-                mtu_bytes: context.info.mtu_bytes,
+                mtu_bytes: context.info.mtu_bytes.min(options.mtu_bytes),
             },
             capacity,
             options: *options,

@@ -46,6 +46,7 @@ impl DevicePlan {
                 message_bytes: 1 << 30,
                 inline_bytes: 256,
                 reads_outstanding: 16,
+                partitions: 4,
             },
         }
     }

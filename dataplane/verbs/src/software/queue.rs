@@ -141,7 +141,7 @@ impl SoftwareQueuePair {
         let gid = port.gids.iter().find(|gid| gid.index == options.gid_index);
         let gid = gid.ok_or_else(|| opened.failed("ibv_query_gid", Errno::EINVAL))?.address;
         port.queue_pairs += 1;
-        let mtu_bytes = port.info.mtu_bytes;
+        let mtu_bytes = port.info.mtu_bytes.min(options.mtu_bytes);
         let number = state.next_queue_pair();
         let capacity = QueuePairCapacity {
             send_entries: options.send_entries,

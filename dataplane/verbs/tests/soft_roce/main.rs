@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails while a test is being set up fails the test")]
 
+mod class;
 mod connecting;
 mod end;
 mod faults;

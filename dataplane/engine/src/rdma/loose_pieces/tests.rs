@@ -4,7 +4,7 @@ use super::*;
 use crate::request::TransferState;
 use crate::target::PeerSegment;
 use perigee_mover::{Dialect, PeerAddress, Shards, ShardsOptions, Terms};
-use perigee_rdma::{FirstLoad, RdmaOptions};
+use perigee_rdma::{FirstLoad, RailTuning, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT, monotonic};
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
@@ -36,6 +36,7 @@ impl Loose {
             shards: 1,
             poll: POLL_DEFAULT,
             queue_pairs_per_rail: None,
+            tuning: RailTuning::default(),
             first_load: FirstLoad::AtOnce,
         };
         let rdma = Rdma::start(fabric.as_ref(), &[], &options).unwrap();

@@ -6,6 +6,7 @@ use super::{LONG, requests};
 use crate::active_request::Direction;
 use crate::error::RailError;
 use crate::limits::{IDLE_MAX, KEEP_ALIVE, PROOF_DEADLINE};
+use perigee_verbs::LinkOptions;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -225,7 +226,8 @@ fn exhausted_devices_are_typed_errors_and_pass() {
     }
     write_once(&mut world, "b").unwrap();
     world.faults("a", 0).refuse_registrations(1);
-    let rails = crate::rail::open_rails(world.engine("a").fabric().as_ref(), &[]).unwrap();
+    let fabric = world.engine("a").fabric().clone();
+    let rails = crate::rail::open_rails(fabric.as_ref(), &[], &LinkOptions::default()).unwrap();
     let base = world.engine("a").base();
     // SAFETY: the buffer outlives the registration, which is refused or dropped at once.
     let refused = unsafe {

@@ -13,6 +13,7 @@ use crate::registration::Registration;
 use crate::report::{RailCells, RailReport};
 use crate::shard::{BatchPart, RailShard, ShardSetup};
 use crate::sink::Sink;
+use crate::tuning::RailTuning;
 use perigee_memory::HostBuffer;
 use perigee_verbs::software::{Clock, DevicePlan, Faults, SoftwareNetwork};
 use perigee_verbs::{Fabric, RegionAccess};
@@ -139,6 +140,8 @@ pub(super) struct World {
     pub(super) queue_pairs_per_peer: usize,
     /// What bounds them over the same rails instead, for the same engines.
     pub(super) queue_pairs_per_rail: Option<usize>,
+    /// Settings of the operator, for the same engines.
+    pub(super) tuning: RailTuning,
     /// Which rails suit the memory of engines that are started from now on.
     pub(super) preference: Preference,
     /// Whether handshakes reach the peer.
@@ -157,6 +160,7 @@ impl World {
             records: 0,
             queue_pairs_per_peer: 1,
             queue_pairs_per_rail: None,
+            tuning: RailTuning::default(),
             preference: Preference::default(),
             handshakes: true,
             epochs: 100,
@@ -193,7 +197,7 @@ impl World {
         let fabric = self.network.host(host, &[]).unwrap();
         let device = |index| RailDevice { name: format!("sw{index}"), node: None };
         let devices: Vec<RailDevice> = (0..rails).map(device).collect();
-        let rails = open_rails(fabric.as_ref(), &devices).unwrap();
+        let rails = open_rails(fabric.as_ref(), &devices, &self.tuning.link).unwrap();
         self.epochs += 1;
         let descriptor = Arc::new(PeerDescriptor {
             epoch: self.epochs,
@@ -207,6 +211,7 @@ impl World {
             queue_pairs_max,
             queue_pairs_per_peer: self.queue_pairs_per_peer,
             queue_pairs_per_rail: self.queue_pairs_per_rail,
+            tuning: self.tuning.clone(),
             seed: self.epochs,
             is_shown: false,
         };
@@ -373,7 +378,7 @@ fn accept(
     now: Duration,
 ) -> Result<EndpointAnswer, String> {
     let made = shard.make(offer).map_err(|error| error.to_string())?;
-    let joined = Joiner::default().join(offer, made, || now);
+    let joined = Joiner::new(shard.setup.tuning.link).join(offer, made, || now);
     let adopted = shard.adopt(offer, joined, now);
     adopted.map_err(|error| error.to_string())
 }

@@ -55,7 +55,7 @@ pub(super) fn to_receive(
     options: &ConnectOptions,
 ) -> ibv_qp_attr {
     let mut attributes = ibv_qp_attr::zeroed();
-    let mtu_bytes = info.mtu_bytes.min(remote.mtu_bytes).min(options.mtu_bytes);
+    let mtu_bytes = info.mtu_bytes.min(own.mtu_bytes).min(remote.mtu_bytes);
     attributes.qp_state = IBV_QPS_RTR;
     attributes.path_mtu = mtu_code(mtu_bytes);
     attributes.dest_qp_num = remote.queue_pair;
