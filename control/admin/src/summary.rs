@@ -5,16 +5,12 @@ use perigee_metrics::{CallTotals, MasterCells, MasterNumbers, RpcKind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Calls of features that are not built; always 0.
-const IDLE_CALLS: [&str; 7] = [
-    "CopyStart",
-    "CopyEnd",
-    "CopyRevoke",
-    "MoveStart",
-    "MoveEnd",
-    "MoveRevoke",
-    "EvictDiskReplica",
-];
+/// Calls of a feature that is not built; always 0.
+const IDLE_CALL: &str = "EvictDiskReplica";
+
+/// Steps of copies and moves, as [`steps`] counts them.
+const STEPS: [&str; 6] =
+    ["CopyStart", "CopyEnd", "CopyRevoke", "MoveStart", "MoveEnd", "MoveRevoke"];
 
 const SINGLE_CALLS: [(&str, RpcKind); 8] = [
     ("PutStart", RpcKind::PutStart),
@@ -50,12 +46,19 @@ const HA_PART: &str = "HA Metrics Summary: last_seq=0, applied_seq=0, lag=0, pen
 pub struct Rates {
     at: Instant,
     calls: Vec<CallTotals>,
+    steps: [u64; STEPS.len()],
 }
 
 /// Calls since the last reading, and how long that was.
 struct Window {
     seconds: f64,
     calls: Vec<CallTotals>,
+    steps: [u64; STEPS.len()],
+}
+
+fn steps(numbers: &MasterNumbers) -> [u64; STEPS.len()] {
+    let ([a, b, c], [d, e, f]) = (numbers.copies, numbers.replacements);
+    [a, b, c, d, e, f]
 }
 
 impl Window {
@@ -73,7 +76,11 @@ impl Rates {
     /// Starts at `now` with no calls.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Self { at: now, calls: vec![CallTotals::default(); RpcKind::COUNT] }
+        Self {
+            at: now,
+            calls: vec![CallTotals::default(); RpcKind::COUNT],
+            steps: [0; STEPS.len()],
+        }
     }
 
     /// Mooncake's present text: `role=..., state=..., master={...}, ha={...}`.
@@ -84,7 +91,7 @@ impl Rates {
         numbers: &MasterNumbers,
         ready: bool,
     ) -> String {
-        let window = self.advance(now, cells);
+        let window = self.advance(now, cells, numbers);
         let state = if ready { "serving" } else { "starting" };
         let parts = [
             storage_part(numbers),
@@ -99,7 +106,12 @@ impl Rates {
         )
     }
 
-    fn advance(&mut self, now: Instant, cells: &[Arc<MasterCells>]) -> Window {
+    fn advance(
+        &mut self,
+        now: Instant,
+        cells: &[Arc<MasterCells>],
+        numbers: &MasterNumbers,
+    ) -> Window {
         let totals: Vec<CallTotals> = RpcKind::ALL
             .iter()
             .map(|kind| MasterCells::call_totals(cells.iter().map(AsRef::as_ref), *kind))
@@ -108,8 +120,10 @@ impl Rates {
         /// Shortest window in seconds, so that a second reading at once shows no absurd rates.
         const WINDOW_MIN: f64 = 1e-3;
         let seconds = now.saturating_duration_since(self.at).as_secs_f64().max(WINDOW_MIN);
-        *self = Self { at: now, calls: totals };
-        Window { seconds, calls }
+        let (before, now_at) = (self.steps, steps(numbers));
+        let steps = std::array::from_fn(|at| now_at[at].saturating_sub(before[at]));
+        *self = Self { at: now, calls: totals, steps: now_at };
+        Window { seconds, calls, steps }
     }
 }
 
@@ -162,8 +176,12 @@ fn single_part(window: &Window) -> String {
         let good = window.per_second(totals.successes());
         format!("{label}={good:.2}/{:.2}", window.per_second(totals.requests))
     });
-    let idle = IDLE_CALLS.iter().map(|label| format!("{label}=0.00/0.00"));
-    let parts: Vec<String> = rates.chain(idle).collect();
+    let steps = STEPS.iter().zip(window.steps).map(|(label, count)| {
+        let rate = window.per_second(count);
+        format!("{label}={rate:.2}/{rate:.2}")
+    });
+    let idle = format!("{IDLE_CALL}=0.00/0.00");
+    let parts: Vec<String> = rates.chain(steps).chain([idle]).collect();
     format!("Requests (Success/Total per sec): {}", parts.join(", "))
 }
 

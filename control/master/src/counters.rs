@@ -1,6 +1,8 @@
 //! What a shard counts for the metrics.
 //! Invariant: counters only grow; gauges are read from the state when they are asked for.
 
+use crate::moving::Purpose;
+
 /// Upper bounds in bytes of the buckets of [`ShardCounters::value_bytes_buckets`]; one more bucket
 /// has no bound.
 pub const VALUE_BYTES_BUCKETS: [u64; 7] =
@@ -39,6 +41,10 @@ pub struct ShardCounters {
     pub moved_bytes: u64,
     /// Moves that failed or took too long.
     pub failed_moves: u64,
+    /// Copies beside a replica, for tasks.
+    pub copies: RelocationCounts,
+    /// Copies in place of a replica, for drains and tasks.
+    pub moves: RelocationCounts,
     /// Finished puts.
     pub puts_ended: u64,
     /// Payload bytes of finished puts.
@@ -47,7 +53,25 @@ pub struct ShardCounters {
     pub value_bytes_buckets: [u64; VALUE_BYTES_BUCKETS.len() + 1],
 }
 
+/// Copies of one kind that clients carried out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RelocationCounts {
+    /// Given to a client.
+    pub started: u64,
+    /// Of those, complete.
+    pub ended: u64,
+    /// Of those, given up.
+    pub revoked: u64,
+}
+
 impl ShardCounters {
+    pub(crate) fn relocation(&mut self, purpose: Purpose) -> &mut RelocationCounts {
+        match purpose {
+            Purpose::Copy => &mut self.copies,
+            Purpose::Drain | Purpose::Move => &mut self.moves,
+        }
+    }
+
     pub(crate) fn count_value(&mut self, payload_bytes: u64) {
         self.puts_ended += 1;
         self.value_bytes_sum += payload_bytes;

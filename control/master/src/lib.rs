@@ -42,7 +42,9 @@ mod soft_pins;
 mod strategy;
 
 pub use columns::{PlacementColumns, ReplicaColumns, ReplicaLocation, ReplicaState};
-pub use counters::{SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS};
+pub use counters::{
+    RelocationCounts, SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
+};
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};

@@ -5,7 +5,9 @@ use perigee_admin::master_view::{
     DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo};
-use perigee_master::{DrainJob, Pattern, ReplicaColumns, Scan, SegmentSpec, shard_of};
+use perigee_master::{
+    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentSpec, shard_of,
+};
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
 use perigee_schemas::Status;
 use std::sync::Arc;
@@ -242,7 +244,13 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         moved_replicas: counters.moved_replicas,
         moved_bytes: counters.moved_bytes,
         failed_moves: counters.failed_moves,
+        copies: steps(counters.copies),
+        replacements: steps(counters.moves),
         clients_expired: shard.expired.get(),
         ..MasterNumbers::default()
     }
+}
+
+fn steps(counts: RelocationCounts) -> [u64; 3] {
+    [counts.started, counts.ended, counts.revoked]
 }

@@ -45,8 +45,11 @@ fn rates_are_taken_between_two_readings() {
     let text = rates.admin_text(start + Duration::from_secs(2), &cells, &numbers(), true);
     assert!(text.contains("PutStart=0.50/1.00,"), "{text}");
     assert!(text.contains("ExistKey:(Req=0.00/0.50/0.50, Item=1.50/2.00)"), "{text}");
-    let text = rates.admin_text(start + Duration::from_secs(4), &cells, &numbers(), true);
+    let moved = MasterNumbers { copies: [4, 3, 1], replacements: [2, 2, 0], ..numbers() };
+    let text = rates.admin_text(start + Duration::from_secs(4), &cells, &moved, true);
     assert!(text.contains("PutStart=0.00/0.00,"), "{text}");
+    let steps = "CopyStart=2.00/2.00, CopyEnd=1.50/1.50, CopyRevoke=0.50/0.50, MoveStart=1.00/1.00";
+    assert!(text.contains(steps), "{text}");
 }
 
 #[test]

@@ -35,6 +35,7 @@ impl KeyShard {
         let target = self.replicas[waiting.target].location(ReplicaState::Processing);
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
         self.moves.take(object, self.now_ms, deadline_ms);
+        self.counters.relocation(waiting.purpose).started += 1;
         let record = &self.objects[object];
         Some(MoveTask { key: record.key.clone(), checksum: record.checksum, source, target })
     }
@@ -107,6 +108,7 @@ impl KeyShard {
         let list = self.list_of(object);
         self.enlist(done.target, list);
         self.counters.moved_replicas += 1;
+        self.counters.relocation(done.purpose).ended += 1;
         self.counters.moved_bytes += payload_bytes;
         if let Some(drain) = self.drains.get_mut(&done.job) {
             drain.succeeded += 1;
@@ -134,6 +136,9 @@ impl KeyShard {
         let target = self.replicas[failed.target].segment;
         self.cancel_move(object, in_flight);
         self.counters.failed_moves += 1;
+        if failed.taken_ms.is_some() {
+            self.counters.relocation(failed.purpose).revoked += 1;
+        }
         let generation = self.replicas[failed.source].generation;
         let now_ms = self.now_ms;
         if let Some(drain) = self.drains.get_mut(&failed.job) {

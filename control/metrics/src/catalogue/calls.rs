@@ -5,13 +5,22 @@
 use crate::family::Family;
 
 macro_rules! single_calls {
-    (served: $($id:literal)*; zero: $($idle:literal)*;) => {
+    (
+        served: $($id:literal)*;
+        counted: $($step:literal: $steps:literal)*;
+        zero: $($idle:literal)*;
+    ) => {
         &[
             $(
                 Family::counter(concat!("master_", $id, "_requests_total"), "requests",
                     concat!("Calls of ", $id, " answered")),
                 Family::counter(concat!("master_", $id, "_failures_total"), "requests",
                     concat!("Calls of ", $id, " that failed")),
+            )*
+            $(
+                Family::counter(concat!("master_", $step, "_requests_total"), "requests", $steps),
+                Family::counter(concat!("master_", $step, "_failures_total"), "requests",
+                    "Always 0: a copy that fails is revoked").zero(),
             )*
             $(
                 Family::counter(concat!("master_", $idle, "_requests_total"), "requests",
@@ -75,13 +84,15 @@ pub(super) const SINGLE: &[Family] = single_calls! {
         "create_move_task"
         "query_task"
     ;
+    counted:
+        "copy_start": "Copies of tasks that clients began"
+        "copy_end": "Copies of tasks that are complete"
+        "copy_revoke": "Copies of tasks that were given up"
+        "move_start": "Moves of drains and tasks that clients began"
+        "move_end": "Moves of drains and tasks that are complete"
+        "move_revoke": "Moves of drains and tasks that were given up"
+    ;
     zero:
-        "copy_start"
-        "copy_end"
-        "copy_revoke"
-        "move_start"
-        "move_end"
-        "move_revoke"
         "evict_disk_replica"
     ;
 };

@@ -78,6 +78,10 @@ pub struct MasterNumbers {
     pub moved_bytes: u64,
     /// Moves that failed.
     pub failed_moves: u64,
+    /// Copies beside a replica: started, ended, revoked.
+    pub copies: [u64; 3],
+    /// Copies in place of a replica: started, ended, revoked.
+    pub replacements: [u64; 3],
     /// Clients that stopped pinging.
     pub clients_expired: u64,
 }
@@ -125,6 +129,10 @@ impl MasterNumbers {
         self.moved_replicas += other.moved_replicas;
         self.moved_bytes += other.moved_bytes;
         self.failed_moves += other.failed_moves;
+        for step in 0..3 {
+            self.copies[step] += other.copies[step];
+            self.replacements[step] += other.replacements[step];
+        }
         self.clients_expired += other.clients_expired;
     }
 

@@ -80,6 +80,17 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     let moves = "perigee_moves_total";
     samples.value(moves, &["moved"], numbers.moved_replicas);
     samples.value(moves, &["failed"], numbers.failed_moves);
+    let steps = [
+        ("master_copy_start_requests_total", numbers.copies[0]),
+        ("master_copy_end_requests_total", numbers.copies[1]),
+        ("master_copy_revoke_requests_total", numbers.copies[2]),
+        ("master_move_start_requests_total", numbers.replacements[0]),
+        ("master_move_end_requests_total", numbers.replacements[1]),
+        ("master_move_revoke_requests_total", numbers.replacements[2]),
+    ];
+    for (name, value) in steps {
+        samples.value(name, &[], value);
+    }
     samples.histogram("master_value_size_bytes", &[], &numbers.value_sizes);
     samples.value("perigee_lease_grants_total", &["read"], numbers.read_leases);
     samples.value("perigee_lease_grants_total", &["probe"], numbers.probe_leases);

@@ -181,6 +181,7 @@ fn space_of_a_move_whose_carrier_fell_silent_is_not_reused_before_its_time() {
     // The release time of this stage has passed by then, and nothing is left over.
     assert_eq!((gauges.moves, gauges.parked_bytes), (0, 0));
     assert_eq!(stage.shard.counters().failed_moves, 1);
+    assert_eq!(stage.shard.counters().moves.revoked, 1);
     assert_eq!(stage.turn(4).active, 0);
     stage.pass(TARGET_PAUSE_MS);
     assert_eq!(stage.turn(4).active, 1);

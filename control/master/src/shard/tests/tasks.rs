@@ -123,6 +123,9 @@ fn a_copy_gives_the_object_one_more_replica_in_each_target() {
     let generations: Vec<u64> = stage.peek("0").iter().map(|at| at.generation).collect();
     assert!(generations[0] != generations[1] && generations[1] != generations[2]);
     assert!(stage.turn_tasks().news.is_empty(), "the end is reported once");
+    let counted = stage.shard.counters();
+    assert_eq!((counted.copies.started, counted.copies.ended), (2, 2));
+    assert_eq!(counted.moves.started, 0);
 }
 
 #[test]
@@ -131,7 +134,9 @@ fn a_move_leaves_the_object_in_the_target_alone() {
     stage.ask_for(ID, relocation("0", 0, 1));
     assert_eq!(stage.carry_out(), Ok(()));
     assert_eq!(stage.places("0"), [1]);
-    assert_eq!(stage.shard.counters().moved_replicas, 1);
+    let counted = stage.shard.counters();
+    assert_eq!((counted.moved_replicas, counted.moves.started, counted.moves.ended), (1, 1, 1));
+    assert_eq!((counted.moves.revoked, counted.copies.started), (0, 0));
 }
 
 #[test]
