@@ -51,7 +51,8 @@ pub const LOG_FLAGS: &[Flag] = &[
         ValueKind::Text,
         "",
         "Directory of the log file; empty writes to standard error",
-    ),
+    )
+    .variables(&["MC_LOG_DIR"]),
     Flag::new(
         "max_log_size",
         ValueKind::Int32,

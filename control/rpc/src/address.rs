@@ -6,7 +6,7 @@ use crate::error::CallError;
 use perigee_schemas::session::Hello;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(crate) struct MasterAddress {
@@ -25,13 +25,13 @@ impl MasterAddress {
     pub(crate) fn open(
         &self,
         hello: &Hello,
-        deadline: Instant,
+        limits: (Duration, Instant),
     ) -> Result<MasterConnection, CallError> {
         let mut addresses = self.remembered();
         if addresses.is_empty() {
             addresses = resolve(&self.name)?;
         }
-        let opened = first_open(&addresses, hello, deadline);
+        let opened = first_open(&addresses, hello, limits);
         match opened {
             Ok((connection, index)) => {
                 addresses.swap(0, index);
@@ -58,14 +58,14 @@ impl MasterAddress {
 fn first_open(
     addresses: &[SocketAddr],
     hello: &Hello,
-    deadline: Instant,
+    (connect_deadline, deadline): (Duration, Instant),
 ) -> Result<(MasterConnection, usize), CallError> {
     let mut failure = None;
     for (index, address) in addresses.iter().enumerate() {
         let untried = (addresses.len() - index) as u32;
         let now = Instant::now();
         let share = now + deadline.saturating_duration_since(now) / untried;
-        match MasterConnection::open(*address, hello, share) {
+        match MasterConnection::open(*address, hello, (connect_deadline, share)) {
             Ok(connection) => return Ok((connection, index)),
             Err(
                 error @ (CallError::Unreachable { .. } | CallError::Deadline(_) | CallError::Io(_)),
@@ -73,7 +73,7 @@ fn first_open(
             Err(error) => return Err(error),
         }
     }
-    Err(failure.unwrap_or(CallError::Deadline(std::time::Duration::ZERO)))
+    Err(failure.unwrap_or(CallError::Deadline(Duration::ZERO)))
 }
 
 /// All addresses of `host:port`, at least one.
@@ -94,7 +94,6 @@ mod tests {
     use crate::{ClientOptions, MasterClient};
     use perigee_schemas::Identity;
     use std::net::TcpListener;
-    use std::time::Duration;
 
     fn client(address: &str) -> MasterClient {
         let mut options = ClientOptions::new(address, Identity::from_halves(1, 2));
@@ -113,6 +112,18 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_has_its_own_deadline() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listening.local_addr().unwrap().to_string();
+        let options = ClientOptions {
+            connect_deadline: Duration::ZERO,
+            ..ClientOptions::new(&address, Identity::from_halves(1, 2))
+        };
+        let refused = MasterClient::new(options).ping(&LentSegments::default());
+        assert!(matches!(refused, Err(CallError::Unreachable { .. })));
+    }
+
+    #[test]
     fn every_address_is_tried_and_a_failure_is_resolved_again() {
         let closed = TcpListener::bind("127.0.0.1:0").unwrap();
         let refusing = closed.local_addr().unwrap();
@@ -121,7 +132,8 @@ mod tests {
         let address = MasterAddress::new("127.0.0.1:1");
         address.remember(vec![refusing, silent.local_addr().unwrap()]);
         let hello = Hello::new(perigee_schemas::session::Role::Client, Identity::from_halves(1, 2));
-        let opened = address.open(&hello, Instant::now() + Duration::from_millis(100));
+        let limits = (Duration::from_secs(2), Instant::now() + Duration::from_millis(100));
+        let opened = address.open(&hello, limits);
         assert!(matches!(opened, Err(CallError::Deadline(_))));
         assert!(silent.accept().is_ok(), "the second address was tried");
         assert!(address.remembered().is_empty());

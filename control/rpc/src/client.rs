@@ -10,7 +10,7 @@ use crate::address::MasterAddress;
 use crate::breaker::Breaker;
 use crate::connection::MasterConnection;
 use crate::error::CallError;
-use crate::limits::{CALL_DEADLINE, IDLE_CONNECTIONS_MAX};
+use crate::limits::{CALL_DEADLINE, CONNECT_DEADLINE, IDLE_CONNECTIONS_MAX};
 use crate::reply::statuses;
 use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
@@ -33,12 +33,20 @@ pub struct ClientOptions {
     pub client: Identity,
     /// Longest a call may take.
     pub deadline: Duration,
+    /// Longest a connection may take to open, within the deadline of the call.
+    pub connect_deadline: Duration,
 }
 
 impl ClientOptions {
-    /// A client with the default deadline.
+    /// A client with the default deadlines.
     pub fn new(address: &str, client: Identity) -> Self {
-        Self { address: address.to_owned(), role: Role::Client, client, deadline: CALL_DEADLINE }
+        Self {
+            address: address.to_owned(),
+            role: Role::Client,
+            client,
+            deadline: CALL_DEADLINE,
+            connect_deadline: CONNECT_DEADLINE,
+        }
     }
 }
 
@@ -181,7 +189,7 @@ impl MasterClient {
             return Err(CallError::Broken { address: self.options.address.clone() });
         }
         let hello = Hello::new(self.options.role, self.options.client);
-        let opened = self.address.open(&hello, deadline);
+        let opened = self.address.open(&hello, (self.options.connect_deadline, deadline));
         if let Err(CallError::Unreachable { source, .. }) = &opened
             && source.kind() == std::io::ErrorKind::TimedOut
         {

@@ -1,7 +1,7 @@
 //! One connection to the master: greeting, then request and reply in turn.
 
 use crate::error::CallError;
-use crate::limits::{CONNECT_DEADLINE, IDLE_BUFFER_BYTES_MAX, LEASES_BEHIND_MAX, SPIN};
+use crate::limits::{IDLE_BUFFER_BYTES_MAX, LEASES_BEHIND_MAX, SPIN};
 use crate::returns::{Lease, frame};
 use flatbuffers::FlatBufferBuilder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -25,13 +25,13 @@ pub(crate) struct MasterConnection {
 }
 
 impl MasterConnection {
-    /// Connects and greets.
+    /// Connects, which may take `connect_deadline` of the time, and greets.
     pub(crate) fn open(
         address: SocketAddr,
         hello: &Hello,
-        deadline: Instant,
+        (connect_deadline, deadline): (Duration, Instant),
     ) -> Result<Self, CallError> {
-        let wait = CONNECT_DEADLINE.min(left(deadline)?);
+        let wait = connect_deadline.min(left(deadline)?);
         let stream = TcpStream::connect_timeout(&address, wait)
             .map_err(|source| CallError::Unreachable { address: address.to_string(), source })?;
         stream.set_nodelay(true)?;

@@ -20,7 +20,7 @@ pub use client::objects::AskedReplicas;
 pub use client::tasks::{Task, TaskKind, TaskRefusal, TaskSpec, TaskState};
 pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;
-pub use limits::CALL_DEADLINE;
+pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
 pub use reply::{Counted, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch};
 pub use request::{LentSegments, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

@@ -9,7 +9,7 @@ pub(crate) const PING_DEADLINE: Duration = Duration::from_secs(2);
 /// Longest a farewell may take: closing must not hang on it.
 pub(crate) const LEAVE_DEADLINE: Duration = Duration::from_millis(500);
 /// Longest wait for a connection to be accepted.
-pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+pub const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a caller watches its socket before it sleeps: a polling master answers within this.
 pub(crate) const SPIN: Duration = Duration::from_micros(60);
 /// Connections kept for reuse.

@@ -56,6 +56,13 @@ pub(crate) fn huge_page_bytes() -> usize {
     bytes.filter(|bytes| bytes.is_power_of_two()).unwrap_or(2 << 20)
 }
 
+/// Free pages of the hugetlb pool of this page size.
+pub(crate) fn free_huge_pages(page_bytes: usize) -> u64 {
+    let pool = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/free_hugepages", page_bytes >> 10);
+    let free = fs::read_to_string(pool).ok().and_then(|text| text.trim().parse().ok());
+    free.unwrap_or(0)
+}
+
 /// The chosen word of a sysfs choice such as `always [madvise] never`.
 pub(crate) fn chosen(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;

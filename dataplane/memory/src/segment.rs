@@ -31,8 +31,9 @@ pub enum Pages {
     /// Ordinary pages, joined by the kernel into huge ones where it can.
     #[default]
     Transparent,
-    /// Pages from the hugetlb pool; falls back to `Transparent` with a warning.
-    Hugetlb,
+    /// Pages from a hugetlb pool: of this size in bytes, a power of two, or the system's usual one.
+    /// Falls back to `Transparent` with a warning.
+    Hugetlb(Option<u64>),
 }
 
 /// What becomes of a segment for which the container or the host has not enough memory.

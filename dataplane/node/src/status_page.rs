@@ -18,6 +18,8 @@ use std::sync::{Arc, OnceLock};
 const NOT_OPEN: i32 = 1;
 /// Health code of a store whose master does not answer.
 const MASTER_SILENT: i32 = 2;
+/// What is served with `MC_STORE_CLIENT_METRIC=0`.
+const NO_METRICS: &str = "metrics not available";
 
 fn build_info() -> BuildInfo {
     BuildInfo {
@@ -50,10 +52,15 @@ impl StoreSlot {
         self.store.get().map_or(NOT_OPEN, |store| store.health())
     }
 
-    fn metrics(&self) -> String {
+    /// The metrics, unless the store is not to show any.
+    fn metrics(&self) -> Option<String> {
         let nothing = ClientCells::default();
-        let cells = self.store.get().map_or(&nothing, |store| store.cells());
-        Samples::of_client([cells], "real", build_info()).render()
+        let store = self.store.get();
+        if store.is_some_and(|store| !store.shows_metrics()) {
+            return None;
+        }
+        let cells = store.map_or(&nothing, |store| store.cells());
+        Some(Samples::of_client([cells], "real", build_info()).render())
     }
 }
 
@@ -113,13 +120,18 @@ async fn ready(State(slot): State<StoreSlot>) -> Response {
 }
 
 async fn metrics(State(slot): State<StoreSlot>) -> Response {
-    let content_type = [(CONTENT_TYPE, exposition::CONTENT_TYPE)];
-    (content_type, slot.metrics()).into_response()
+    shown(exposition::CONTENT_TYPE, slot.metrics())
 }
 
 async fn summary(State(slot): State<StoreSlot>) -> Response {
-    let content_type = [(CONTENT_TYPE, "text/plain")];
-    (content_type, summary_text(&slot.metrics())).into_response()
+    shown("text/plain", slot.metrics().map(|metrics| summary_text(&metrics)))
+}
+
+fn shown(content_type: &'static str, text: Option<String>) -> Response {
+    match text {
+        Some(text) => ([(CONTENT_TYPE, content_type)], text).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, NO_METRICS).into_response(),
+    }
 }
 
 #[cfg(test)]

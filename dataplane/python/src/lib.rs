@@ -28,7 +28,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     without_gil::begin();
-    warning::print_store_messages();
+    warning::log_store_messages();
     module.add_class::<store::StoreClient>()?;
     module.add_class::<replicate_config::ReplicateConfig>()?;
     module.add_class::<buffer_handle::BufferHandle>()?;

@@ -1,16 +1,23 @@
 //! Messages to the user: those of the Python layer through Python's own `logging`, those of the
-//! store's threads to the standard error. Invariant: a message that cannot be delivered never fails
-//! a call.
+//! store's threads to the standard error or a file. Invariant: a message that cannot be delivered
+//! never fails a call.
 
 use crate::signals;
 use crate::without_gil::GilRelease;
+use perigee_settings::Variables;
 use pyo3::prelude::*;
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::path::Path;
+use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
 /// Environment variable with the filter of the store's own messages, for example `info`.
 const FILTER_VARIABLE: &str = "PERIGEE_LOG";
 const DEFAULT_FILTER: &str = "warn";
+/// Folder for the file of the store's own messages.
+const FOLDER_VARIABLE: &str = "MC_LOG_DIR";
 
 const STORE_LOGGER: &str = "mooncake.store";
 const ENGINE_LOGGER: &str = "mooncake.engine";
@@ -53,12 +60,36 @@ pub(crate) fn engine_error(py: Python<'_>, message: &str) {
     log(py, ENGINE_LOGGER, "error", message);
 }
 
-/// Starts to print what the store's threads report, unless this process prints it already.
-pub(crate) fn print_store_messages() {
-    let filter =
-        EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+/// Starts to log what the store's threads report, unless this process logs it already: to a file in
+/// `MC_LOG_DIR`, or to the standard error.
+pub(crate) fn log_store_messages() {
+    let source = Variables::of_process;
+    let variables = Variables::new(&source);
+    let level = perigee_settings::log_level(&variables);
+    let named = level.as_ref().ok().copied().flatten().unwrap_or(DEFAULT_FILTER);
+    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(named));
+    let file = variables.text(FOLDER_VARIABLE).map(|folder| log_file(Path::new(&folder)));
+    let (writer, trouble) = match file {
+        Some(Ok(file)) => (BoxMakeWriter::new(Mutex::new(file)), None),
+        Some(Err(error)) => (BoxMakeWriter::new(io::stderr), Some(error)),
+        None => (BoxMakeWriter::new(io::stderr), None),
+    };
     let printer =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false);
     // Another subscriber of the process sees the messages then.
     let _ = printer.try_init();
+    if let Err(error) = level {
+        tracing::warn!("{error}; {DEFAULT_FILTER} is used");
+    }
+    if let Some(error) = trouble {
+        tracing::warn!(
+            "{FOLDER_VARIABLE} cannot be used, messages go to the standard error: {error}"
+        );
+    }
+}
+
+/// The log file of this process, appended to.
+fn log_file(folder: &Path) -> io::Result<File> {
+    let name = format!("perigee-python.{}.log", std::process::id());
+    OpenOptions::new().create(true).append(true).open(folder.join(name))
 }

@@ -45,3 +45,16 @@ def test_variables_without_effect_are_named_once(code):
 
 def test_variables_that_are_not_needed_are_named_where_information_is_logged():
     assert "MC_MAX_WR" in log_of(INITIALIZE, PERIGEE_LOG="info")
+
+
+def test_the_level_and_the_folder_of_mooncake_are_those_of_the_log(tmp_path):
+    log = log_of(INITIALIZE, MC_LOG_LEVEL="INFO", MC_LOG_DIR=str(tmp_path))
+    (file,) = tmp_path.glob("perigee-python.*.log")
+    assert "MC_MAX_WR" in file.read_text() and "MC_MAX_WR" not in log
+    assert "AWS_SECRET" not in log_of(INITIALIZE, MC_LOG_LEVEL="ERROR")
+
+
+def test_a_level_or_a_folder_that_cannot_be_used_is_named():
+    log = log_of(INITIALIZE, MC_LOG_LEVEL="loud", MC_LOG_DIR="/no/such/folder")
+    assert "MC_LOG_LEVEL" in log and "write TRACE" in log
+    assert "MC_LOG_DIR cannot be used" in log

@@ -51,6 +51,7 @@ pub struct Store {
     pub(crate) refusals: Refusals,
     pub(crate) unreachable: UnreachableLog,
     open: AtomicBool,
+    shows_metrics: bool,
 }
 
 impl Store {
@@ -93,6 +94,7 @@ impl Store {
             role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
             client: identity,
             deadline: environment.call_deadline,
+            connect_deadline: environment.connect_deadline,
         };
         let donation = Arc::new(Donation::new(
             identity,
@@ -137,6 +139,7 @@ impl Store {
             refusals: Refusals::default(),
             unreachable: UnreachableLog::default(),
             open: AtomicBool::new(true),
+            shows_metrics: environment.shows_metrics,
             config,
         })
     }
@@ -158,6 +161,11 @@ impl Store {
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
         Ok(())
+    }
+
+    /// Whether its numbers are to be shown.
+    pub fn shows_metrics(&self) -> bool {
+        self.shows_metrics
     }
 
     /// Leaves the cluster: segments are unmounted, threads end, memory is given back. Further calls

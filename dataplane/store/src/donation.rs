@@ -103,7 +103,11 @@ impl Donation {
     /// to mount it.
     pub(crate) fn add(&self, bytes: u64) -> Result<(SegmentOffer, u64), StoreError> {
         let options = SegmentOptions {
-            pages: if self.environment.huge_pages { Pages::Hugetlb } else { Pages::Transparent },
+            pages: if self.environment.huge_pages {
+                Pages::Hugetlb(self.environment.huge_page_bytes)
+            } else {
+                Pages::Transparent
+            },
             numa_node: self.environment.numa_node,
             populate: Populate::Ahead,
             shortage: if self.environment.strict_segment {

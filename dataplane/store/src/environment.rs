@@ -5,8 +5,9 @@ use crate::error::StoreError;
 use crate::port_range::{FIRST, LAST, PortRange};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
+use perigee_memory::size::parse_bytes;
 use perigee_rdma::{GivenFabric, RailTuning, rail_tuning};
-use perigee_settings::{DataPath, ForcedTransport, Variables, warn_once};
+use perigee_settings::{DataPath, ForcedTransport, SettingError, Variables, warn_once};
 use perigee_shard::Congestion;
 use perigee_transfer::{Routes, TRANSFER_DEADLINE};
 use std::time::Duration;
@@ -16,6 +17,9 @@ const SHARDS_MAX: usize = 64;
 /// Bounds of the deadline of a call, in milliseconds; shorter ones count as the first.
 const CALL_DEADLINE_MS_MIN: u64 = 10;
 const CALL_DEADLINE_MS_MAX: u64 = 3_600_000;
+
+/// Sizes of huge pages that can be asked for.
+const HUGE_PAGE_BYTES: [u64; 2] = [2 << 20, 1 << 30];
 
 /// Settings of a client that are not part of `setup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,9 @@ pub struct StoreEnvironment {
     pub transfer_deadline: Duration,
     /// Longest a call to the master may take (`PERIGEE_RPC_TIMEOUT_MS`, else `MC_RPC_TIMEOUT_MS`).
     pub call_deadline: Duration,
+    /// Longest a connection to the master may take to open, within a call
+    /// (`MC_RPC_CONNECT_TIMEOUT_MS`).
+    pub connect_deadline: Duration,
     /// The data port, if no other client has it; another port otherwise. Ignored with a range in
     /// `ports`.
     pub data_port: Option<u16>,
@@ -57,9 +64,13 @@ pub struct StoreEnvironment {
     pub numa_node: Option<u32>,
     /// Donate huge pages (`MC_STORE_USE_HUGEPAGE`: set to anything).
     pub huge_pages: bool,
+    /// Their size (`MC_STORE_HUGEPAGE_SIZE`), if it is not the system's usual one.
+    pub huge_page_bytes: Option<u64>,
     /// Donate as much as was asked for or nothing (`PERIGEE_STRICT_SEGMENT=1`); else as much as
     /// there is.
     pub strict_segment: bool,
+    /// Metrics are shown on the HTTP port (`MC_STORE_CLIENT_METRIC`); on by default.
+    pub shows_metrics: bool,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: DiscoverySettings,
     /// Stands in for the host's accelerators; `None` looks for CUDA's driver.
@@ -90,10 +101,11 @@ impl StoreEnvironment {
         let shards_of = |name| -> Result<usize, StoreError> {
             Ok(variables.within(name, 1..=SHARDS_MAX)?.unwrap_or(shards))
         };
-        let call_deadline = |name| variables.within(name, 1..=CALL_DEADLINE_MS_MAX);
-        let call_deadline = match call_deadline("PERIGEE_RPC_TIMEOUT_MS")? {
+        check_rpc_protocol(&variables)?;
+        let call_deadline_of = |name| variables.within(name, 1..=CALL_DEADLINE_MS_MAX);
+        let call_deadline = match call_deadline_of("PERIGEE_RPC_TIMEOUT_MS")? {
             Some(millis) => Some(millis),
-            None => call_deadline("MC_RPC_TIMEOUT_MS")?,
+            None => call_deadline_of("MC_RPC_TIMEOUT_MS")?,
         };
         let port = |name| variables.within(name, 1..=u16::MAX);
         Ok(Self {
@@ -115,15 +127,43 @@ impl StoreEnvironment {
             call_deadline: call_deadline.map_or(perigee_rpc::CALL_DEADLINE, |ms| {
                 Duration::from_millis(ms.max(CALL_DEADLINE_MS_MIN))
             }),
+            connect_deadline: call_deadline_of("MC_RPC_CONNECT_TIMEOUT_MS")?
+                .map_or(perigee_rpc::CONNECT_DEADLINE, Duration::from_millis),
             data_port: None,
             ports: PortRange::between(port(FIRST)?, port(LAST)?)?,
             numa_node: variables.parsed("MC_STORE_NUMA_SOCKET_ID", "the number of a NUMA node")?,
             huge_pages: variables.text("MC_STORE_USE_HUGEPAGE").is_some(),
+            huge_page_bytes: huge_page_bytes(&variables)?,
             strict_segment: variables.switch("PERIGEE_STRICT_SEGMENT", false)?,
+            shows_metrics: variables.switch("MC_STORE_CLIENT_METRIC", true)?,
             discovery: DiscoverySettings::from_variables(&variable)?,
             accelerators: None,
             fabric: None,
         })
+    }
+}
+
+fn huge_page_bytes(variables: &Variables<'_>) -> Result<Option<u64>, StoreError> {
+    const NAME: &str = "MC_STORE_HUGEPAGE_SIZE";
+    let Some(text) = variables.text(NAME) else {
+        return Ok(None);
+    };
+    match parse_bytes(&text) {
+        Ok(bytes) if HUGE_PAGE_BYTES.contains(&bytes) => Ok(Some(bytes)),
+        _ => Err(SettingError::new(NAME, &text, "write 2MB or 1GB").into()),
+    }
+}
+
+/// Calls to the master go over TCP; Mooncake's other transport gives a warning.
+fn check_rpc_protocol(variables: &Variables<'_>) -> Result<(), StoreError> {
+    const NAME: &str = "MC_RPC_PROTOCOL";
+    match variables.text(NAME).as_deref() {
+        None | Some("tcp") => Ok(()),
+        Some("rdma") => {
+            tracing::warn!("{NAME} is rdma and has no effect; calls to the master go over TCP");
+            Ok(())
+        }
+        Some(other) => Err(SettingError::new(NAME, other, "write tcp").into()),
     }
 }
 
@@ -153,6 +193,19 @@ mod tests {
             let deadline = with(name, "1500").unwrap().call_deadline;
             assert_eq!(deadline, Duration::from_millis(1500), "{name}");
         }
+        let deadline = with("MC_RPC_CONNECT_TIMEOUT_MS", "250").unwrap().connect_deadline;
+        assert_eq!(deadline, Duration::from_millis(250));
+        assert_eq!(with("MC_STORE_HUGEPAGE_SIZE", "1gb").unwrap().huge_page_bytes, Some(1 << 30));
+        for (name, value) in [
+            ("MC_RPC_CONNECT_TIMEOUT_MS", "0"),
+            ("MC_RPC_PROTOCOL", "udp"),
+            ("MC_STORE_HUGEPAGE_SIZE", "4MB"),
+            ("MC_STORE_CLIENT_METRIC", "some"),
+        ] {
+            let error = with(name, value).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        assert!(with("MC_RPC_PROTOCOL", "rdma").is_ok());
         assert_eq!(with("PERIGEE_DATA_CPUS", "0, 3").unwrap().data_cpus, [0, 3]);
         let bound = with("MC_NUM_QP_PER_EP", "2").unwrap().queue_pairs_per_rail;
         assert_eq!(bound, Some(2));

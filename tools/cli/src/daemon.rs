@@ -79,6 +79,10 @@ pub(crate) fn serve(
     let guard: LogGuard = logging::start(log, &file_name, environment)?;
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     perigee_settings::warn_once(&Variables::new(&variable));
+    if let Some(pod) = environment.get("POD_NAME") {
+        let namespace = environment.get("POD_NAMESPACE").unwrap_or_default();
+        tracing::info!(pod, namespace, "This pod");
+    }
     let ended = work(signals);
     if let (Err(failure), Some(_)) = (&ended, &log.directory) {
         // Standard error gets it anyway; the file should have it too.

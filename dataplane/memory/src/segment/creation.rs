@@ -31,7 +31,7 @@ pub(super) fn create(bytes: u64, options: &SegmentOptions) -> Result<Created, Se
     }
     let mut warnings = Vec::new();
     let from_pool = match options.pages {
-        Pages::Hugetlb => from_pool(bytes, &mut warnings),
+        Pages::Hugetlb(page_bytes) => from_pool(bytes, page_bytes, &mut warnings),
         Pages::Transparent => None,
     };
     let reserved = from_pool.is_some();
@@ -76,13 +76,20 @@ fn what_is_there(
     }
 }
 
-fn from_pool(bytes: u64, warnings: &mut Vec<SegmentWarning>) -> Option<(OwnedFd, Mapping)> {
-    let huge_page_bytes = meminfo::huge_page_bytes();
-    let made = sealed_mapping(bytes, huge_page_bytes, libc::MFD_HUGETLB);
+fn from_pool(
+    bytes: u64,
+    page_bytes: Option<u64>,
+    warnings: &mut Vec<SegmentWarning>,
+) -> Option<(OwnedFd, Mapping)> {
+    let asked_bytes = page_bytes.and_then(|page_bytes| usize::try_from(page_bytes).ok());
+    let size_flag = asked_bytes.map_or(0, |page_bytes| page_bytes.ilog2() << libc::MFD_HUGE_SHIFT);
+    let page_bytes = asked_bytes.unwrap_or_else(meminfo::huge_page_bytes);
+    let made = sealed_mapping(bytes, page_bytes, libc::MFD_HUGETLB | size_flag);
     let warn = |source| {
         warnings.push(SegmentWarning::NoHugetlb {
-            needed_pages: bytes.div_ceil(huge_page_bytes as u64),
-            free_pages: meminfo::field("HugePages_Free").unwrap_or(0),
+            page_kib: page_bytes >> 10,
+            needed_pages: bytes.div_ceil(page_bytes as u64),
+            free_pages: meminfo::free_huge_pages(page_bytes),
             source,
         });
     };

@@ -60,9 +60,12 @@ pub enum SegmentWarning {
     /// The hugetlb pool is too small; ordinary pages are used.
     #[error(
         "No hugetlb pages for the segment ({source}): {needed_pages} needed, {free_pages} free; using \
-         ordinary pages. Set vm.nr_hugepages to at least {needed_pages}"
+         ordinary pages. Write at least {needed_pages} to \
+         /sys/kernel/mm/hugepages/hugepages-{page_kib}kB/nr_hugepages"
     )]
     NoHugetlb {
+        /// KiB of one page.
+        page_kib: usize,
         /// Huge pages the segment needs.
         needed_pages: u64,
         /// Huge pages that were free.

@@ -153,13 +153,32 @@ fn policy_of(address: *mut u8) -> Option<libc::c_int> {
 
 #[test]
 fn hugetlb_is_used_or_its_absence_is_a_warning() {
-    let options = SegmentOptions { pages: Pages::Hugetlb, ..quiet() };
+    let options = SegmentOptions { pages: Pages::Hugetlb(None), ..quiet() };
     let segment = Segment::create(3 << 20, &options).unwrap();
     let lacking = segment.warnings().iter().any(|w| matches!(w, SegmentWarning::NoHugetlb { .. }));
     assert_eq!(segment.mapped_bytes() == 3 << 20, lacking);
     assert_eq!(segment.len(), 3 << 20);
     // SAFETY: the byte is within the segment.
     unsafe { segment.range((3 << 20) - 1, 1).unwrap().write(1) };
+}
+
+#[test]
+fn pages_of_the_size_that_is_asked_for_are_used_or_missed() {
+    for page_bytes in [2 << 20, 1 << 30] {
+        let options = SegmentOptions { pages: Pages::Hugetlb(Some(page_bytes)), ..quiet() };
+        let segment = Segment::create(3 << 20, &options).unwrap();
+        let missed = segment.warnings().iter().find_map(|warning| match warning {
+            SegmentWarning::NoHugetlb { page_kib, needed_pages, .. } => {
+                Some((*page_kib as u64 * 1024, *needed_pages))
+            }
+            _ => None,
+        });
+        let needed_pages = (3u64 << 20).div_ceil(page_bytes);
+        match missed {
+            Some(missed) => assert_eq!(missed, (page_bytes, needed_pages)),
+            None => assert_eq!(segment.mapped_bytes() as u64, needed_pages * page_bytes),
+        }
+    }
 }
 
 #[test]

@@ -45,19 +45,20 @@ pub(super) const STORE: Group = Group {
     title: "Store clients",
     entries: &[
         (&["MC_RPC_TIMEOUT_MS"], Honoured("longest call to the master")),
-        (&["MC_RPC_CONNECT_TIMEOUT_MS"], NotBuilt("the deadline of the call is used")),
-        (&["MC_RPC_PROTOCOL"], Honoured("flag rpc_protocol of the master; only tcp is built")),
+        (&["MC_RPC_CONNECT_TIMEOUT_MS"], Honoured("longest connect to the master")),
+        (
+            &["MC_RPC_PROTOCOL"],
+            Honoured("transport of calls; only tcp is built, rdma gives a warning"),
+        ),
         (
             &["MC_STORE_CLIENT_MIN_PORT", "MC_STORE_CLIENT_MAX_PORT"],
             Honoured("range of data ports"),
         ),
         (&["MC_STORE_NUMA_SOCKET_ID"], Honoured("NUMA node of lent memory")),
         (&["MC_STORE_USE_HUGEPAGE"], Honoured("lends huge pages")),
-        (&["MC_STORE_HUGEPAGE_SIZE"], NotBuilt("huge pages have the system's usual size")),
-        (
-            &["MC_STORE_CLIENT_METRIC", "MC_STORE_CLIENT_METRIC_INTERVAL"],
-            NotBuilt("metrics are always counted and never logged"),
-        ),
+        (&["MC_STORE_HUGEPAGE_SIZE"], Honoured("size of huge pages")),
+        (&["MC_STORE_CLIENT_METRIC"], Honoured("metrics on the HTTP port of the client")),
+        (&["MC_STORE_CLIENT_METRIC_INTERVAL"], NotBuilt("clients log no summary of metrics")),
         (
             &["MC_STORE_CLIENT_METRIC_BANDWIDTH"],
             NotNeeded("rates follow from the byte counters of the HTTP port"),
@@ -98,7 +99,7 @@ pub(super) const STORE: Group = Group {
             ],
             NotNeeded("calls have no threads of their own"),
         ),
-        (&["POD_NAME", "POD_NAMESPACE"], NotBuilt("metrics and logs have no label for the pod")),
+        (&["POD_NAME", "POD_NAMESPACE"], Honoured("pod that servers name in their log")),
         (&["KUBECONFIG"], NotNeeded("no program calls the API of Kubernetes")),
     ],
 };

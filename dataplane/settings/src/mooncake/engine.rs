@@ -43,7 +43,8 @@ pub(super) const GENERAL: Group = Group {
 pub(super) const LOGS: Group = Group {
     title: "Logs",
     entries: &[
-        (&["MC_LOG_LEVEL", "MC_LOG_DIR"], NotBuilt("PERIGEE_LOG and the flag log_dir do this")),
+        (&["MC_LOG_LEVEL"], Honoured("lowest level that is logged")),
+        (&["MC_LOG_DIR"], Honoured("folder of the log file")),
         (&["MC_YLT_LOG_LEVEL"], NotNeeded("the RPC library it is for is not used")),
         (
             &["MC_LOG_RDMA_SLICE_AFFINITY", "MC_TRACK_RDMA_POSTED_SLICES"],

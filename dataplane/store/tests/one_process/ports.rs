@@ -77,7 +77,8 @@ fn a_name_with_a_port_is_kept_and_its_data_port_lies_in_the_range() {
     let [port, _] = free_pair();
     let only = port.to_string();
     let environment = StoreEnvironment::from_variables(|name| {
-        name.starts_with("MC_STORE_CLIENT_M").then(|| only.clone())
+        let is_bound = ["MC_STORE_CLIENT_MIN_PORT", "MC_STORE_CLIENT_MAX_PORT"].contains(&name);
+        is_bound.then(|| only.clone())
     });
     let config = config(&cluster, "127.0.0.1:9", SEGMENT_BYTES);
     let node = Store::open_with(config, &environment.unwrap()).unwrap();

@@ -2,6 +2,7 @@
 //! PERIGEE_LOG asks for it.
 
 use perigee_flags::{FlagError, LogSettings, Origin, ProcessEnvironment};
+use perigee_settings::Variables;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Variable with a filter that replaces all switches, for example `perigee_store=debug,info`.
@@ -23,7 +24,7 @@ pub(super) fn of(
             expected: "levels such as info or perigee_store=debug,info".to_owned(),
         });
     }
-    let level = level_of(settings);
+    let level = level_of(settings, named_level(environment)?);
     let modules = settings.module_verbosity.iter().map(|(module, verbosity)| {
         let target = match module.strip_prefix(OWN_TARGETS) {
             Some(_) => module.clone(),
@@ -37,7 +38,20 @@ pub(super) fn of(
         .with_targets(modules))
 }
 
-fn level_of(settings: &LogSettings) -> LevelFilter {
+/// The level that `MC_LOG_LEVEL` names.
+fn named_level(environment: &ProcessEnvironment) -> Result<Option<LevelFilter>, FlagError> {
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    match perigee_settings::log_level(&Variables::new(&variable)) {
+        Ok(level) => Ok(level.and_then(|level| level.parse().ok())),
+        Err(error) => Err(FlagError::Conflict(format!("Environment variable {error}"))),
+    }
+}
+
+/// Switches win over the variable.
+fn level_of(settings: &LogSettings, named: Option<LevelFilter>) -> LevelFilter {
+    if let (Some(level), 0, 0) = (named, settings.min_level, settings.verbosity) {
+        return level;
+    }
     match settings.min_level {
         ..=0 => verbose_level(settings.verbosity),
         1 => LevelFilter::WARN,
@@ -87,6 +101,18 @@ mod tests {
     #[test]
     fn one_module_can_be_louder() {
         assert!(filter(0, 0).would_enable("perigee_rpc::client", &Level::TRACE));
+    }
+
+    #[test]
+    fn mooncakes_variable_sets_the_level_unless_a_switch_does() {
+        let with = |verbosity, value| {
+            let environment = ProcessEnvironment::of(&[("MC_LOG_LEVEL", value)]);
+            of(&settings(verbosity, 0), &environment)
+        };
+        assert!(!with(0, "ERROR").unwrap().would_enable("perigee_store", &Level::WARN));
+        assert!(with(0, "TRACE").unwrap().would_enable("perigee_store", &Level::TRACE));
+        assert!(with(1, "ERROR").unwrap().would_enable("perigee_store", &Level::DEBUG));
+        assert!(with(0, "loud").unwrap_err().to_string().contains("MC_LOG_LEVEL"));
     }
 
     #[test]

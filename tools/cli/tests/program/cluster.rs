@@ -1,7 +1,7 @@
 //! Servers from start to end. Invariant: ports are chosen by the system and read from the log, so
 //! tests never compete for one.
 
-use crate::process::{Server, output_of};
+use crate::process::{Server, output_of, output_with};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -59,6 +59,35 @@ fn every_server_names_a_variable_without_effect_once() {
         assert!(about[0].contains(" WARN ") && about[0].contains("snapshots"), "{about:?}");
         assert!(!lines.concat().contains("hush"), "{lines:?}");
     }
+}
+
+#[test]
+fn metrics_of_a_node_are_not_served_where_mooncakes_variable_says_so() {
+    let master = Server::start("mooncake_master", MASTER);
+    let given = format!("--master_server_address={}", master.ready_value("rpc"));
+    let http = ["--enable_http_server", "--http_host=127.0.0.1", "--http_port=0"];
+    let arguments = [&[given.as_str(), "--global_segment_size=16MB"], &http[..]].concat();
+    for (value, expected) in [("0", 503), ("1", 200)] {
+        let variable = ("MC_STORE_CLIENT_METRIC", value);
+        let node = Server::start_with("mooncake_client", &arguments, variable);
+        let address = node.ready_value("http");
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        for path in ["/metrics", "/metrics/summary"] {
+            let answer = agent.get(&format!("http://{address}{path}")).call().unwrap();
+            assert_eq!(answer.status().as_u16(), expected, "{path} with {value}");
+        }
+        node.stop();
+    }
+}
+
+#[test]
+fn a_server_names_its_pod_and_refuses_a_level_that_is_none() {
+    let pod = Server::start_with("mooncake_master", MASTER, ("POD_NAME", "store-7"));
+    assert!(pod.line_with("This pod").contains("store-7"));
+    let wrong =
+        output_with("mooncake_http_metadata_server", &["--port=0"], &[("MC_LOG_LEVEL", "loud")]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("write TRACE"), "{wrong:?}");
 }
 
 #[test]
