@@ -21,6 +21,7 @@ mod segments;
 mod server;
 mod shared;
 pub mod summary;
+mod tenants;
 
 pub use master_view::{ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo};
 pub use server::{AdminHandle, AdminOptions, AdminServer};

@@ -1,11 +1,18 @@
 //! Query parameters. Invariant: a malformed query is a missing parameter, never an error page of
 //! the framework.
 
-/// Value of one parameter, decoded; `None` when absent.
+/// Value of one parameter, decoded; `None` when absent. The first of several counts.
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
-    let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
-    let (_, value) = pairs.into_iter().find(|(key, _)| *key == name)?;
-    Some(decode(value))
+    parameters(query, name).next()
+}
+
+/// All values of one parameter, decoded.
+pub(crate) fn parameters<'a>(
+    query: Option<&'a str>,
+    name: &'a str,
+) -> impl Iterator<Item = String> + 'a {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter(move |(key, _)| decode(key) == name).map(|(_, value)| decode(value))
 }
 
 /// Value of one parameter, decoded; `None` when absent or empty.
@@ -39,6 +46,8 @@ mod tests {
         assert_eq!(parameter(query, "keys").as_deref(), Some("x,y z%zz"));
         assert_eq!(parameter(query, "b"), None);
         assert_eq!(parameter(None, "a"), None);
+        let all: Vec<_> = parameters(Some("a=1&%61=2&b=3"), "a").collect();
+        assert_eq!(all, ["1", "2"]);
         assert_eq!(filled_parameter(Some("a="), "a"), None);
     }
 }

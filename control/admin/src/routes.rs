@@ -2,7 +2,7 @@
 //! answer or the answer of a feature that is switched off.
 
 use crate::shared::RouteContext;
-use crate::{answer, drains, key_events, keys, origin, overview, quotas, segments};
+use crate::{answer, drains, key_events, keys, origin, overview, quotas, segments, tenants};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -38,6 +38,7 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed")
         })
+        .layer(axum::middleware::from_fn(tenants::guard))
         .layer(axum::middleware::from_fn(origin::guard))
         .with_state(shared)
 }

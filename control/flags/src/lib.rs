@@ -17,6 +17,8 @@ pub mod program;
 pub mod quantity;
 pub mod settings;
 mod suggestion;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod value;
 
 pub use environment::ProcessEnvironment;

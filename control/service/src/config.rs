@@ -27,8 +27,6 @@ pub struct MasterConfig {
     pub metadata_cluster: String,
     /// Print the periodic summary line.
     pub report_metrics: bool,
-    /// Name of this cluster.
-    pub cluster_id: String,
     /// Leases and pins.
     pub leases: LeaseConfig,
     /// Eviction of objects in memory.
@@ -71,8 +69,6 @@ pub struct RpcConfig {
     pub idle_timeout_ms: Option<u64>,
     /// Segments take objects only after their owner has answered at their endpoint.
     pub verify_segments: bool,
-    /// Send small answers at once.
-    pub tcp_no_delay: bool,
 }
 
 /// Leases and pins.

@@ -27,8 +27,6 @@ pub struct NodeConfig {
     pub protocol: String,
     /// Names of RDMA devices; empty for all.
     pub device_names: String,
-    /// Tenant.
-    pub tenant: String,
     /// How long a start waits for the master.
     pub max_wait: Duration,
     /// Where the HTTP routes are served, when switched on.

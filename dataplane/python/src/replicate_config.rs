@@ -6,6 +6,7 @@ use crate::enumeration::{ObjectDataType, SoftPinAction};
 use perigee_schemas::Status;
 use perigee_store::api;
 use pyo3::prelude::*;
+use std::sync::Once;
 
 /// How a put places and keeps its objects.
 ///
@@ -90,7 +91,28 @@ pub(crate) fn placement(config: Option<&ReplicateConfig>) -> Result<OwnedConfig,
     config.map_or_else(|| Ok(OwnedConfig::default()), ReplicateConfig::placement)
 }
 
+static DATA_TYPE_SAID: Once = Once::new();
+static NOF_SEGMENTS_SAID: Once = Once::new();
+
 impl ReplicateConfig {
+    /// Says once per process what is set and changes nothing.
+    fn name_what_has_no_effect(&self) {
+        if self.data_type != ObjectDataType::UNKNOWN {
+            DATA_TYPE_SAID.call_once(|| {
+                tracing::warn!(
+                    "ReplicateConfig.data_type has no effect: objects are not counted by type"
+                );
+            });
+        }
+        if !self.preferred_nof_segments.is_empty() {
+            NOF_SEGMENTS_SAID.call_once(|| {
+                tracing::warn!(
+                    "ReplicateConfig.preferred_nof_segments has no effect: NVMe-oF segments are not built"
+                );
+            });
+        }
+    }
+
     fn placement(&self) -> Result<OwnedConfig, Status> {
         if self.nof_replica_num > 0 || self.dfs_replica_num > 0 {
             return Err(Status::NotSupported);
@@ -98,6 +120,7 @@ impl ReplicateConfig {
         if self.replica_num == 0 {
             return Err(Status::InvalidParams);
         }
+        self.name_what_has_no_effect();
         // More than there can be is best effort, as is more than there are segments.
         let replica_num = u32::try_from(self.replica_num).unwrap_or(u32::MAX);
         let mut preferred_segments = self.preferred_segments.clone();

@@ -89,12 +89,13 @@ fn mismatch(detail: &str) -> PyErr {
 }
 
 /// Notices for features that are asked for and not there.
-fn notices(ssd: bool) -> Vec<String> {
-    let ssd = ssd.then(|| {
-        "setup(enable_ssd_offload=True): the SSD tier is not built yet; objects stay in memory"
-            .to_owned()
-    });
-    ssd.into_iter().collect()
+fn notices(ssd: bool, ssd_path: &str) -> Vec<String> {
+    let asked = match (ssd, ssd_path) {
+        (true, _) => "enable_ssd_offload",
+        (false, "") => return Vec::new(),
+        (false, _) => "ssd_offload_path",
+    };
+    vec![format!("setup({asked}=...): the SSD tier is not built yet; objects stay in memory")]
 }
 
 /// A client that lends nothing, on the host of `server_address`. Without a master in the

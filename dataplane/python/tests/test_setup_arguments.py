@@ -1,5 +1,6 @@
 """`setup` in all its forms, as far as no cluster is needed."""
 
+import re
 import socket
 import threading
 
@@ -138,6 +139,53 @@ def test_legacy_key_names_are_accepted_in_the_dict(caplog):
 def test_features_not_built_are_announced(caplog):
     setup(*SEVEN, None, enable_ssd_offload=True, ssd_offload_path="/tmp/x")
     assert "enable_ssd_offload" in caplog.text
+
+
+KEYS = re.compile(r"the known ones are (.*)")
+# What each key of the dict does when it is changed alone, by a word of the log line; None: it is an
+# argument of the store, and the tests of its effect are elsewhere.
+CHANGED = {
+    "local_hostname": ("no host", None),
+    "metadata_server": ("ftp://nowhere", "metadata"),
+    "global_segment_size": ("much", "global_segment_size"),
+    "local_buffer_size": ("much", "local_buffer_size"),
+    "protocol": ("nvlink", "nvlink"),
+    "rdma_devices": ("mlx5_0", None),
+    "master_server_addr": ("127.0.0.1:2", "127.0.0.1:2"),
+    "ipc_socket_path": ("/tmp/socket", "ipc_socket_path"),
+    "enable_ssd_offload": ("true", "enable_ssd_offload"),
+    "ssd_offload_path": ("/tmp/ssd", "ssd_offload_path"),
+    "tenant_id": ("red", "tenant_id"),
+    "enable_client_http_server": ("perhaps", "enable_client_http_server"),
+    "client_http_port": ("many", "client_http_port"),
+}
+
+
+def usual():
+    return dict(zip([*NAMES[:5], "rdma_devices", "master_server_addr"], map(str, SEVEN)))
+
+
+def test_every_known_key_of_the_dict_is_in_the_table(caplog):
+    setup({**usual(), "no_such_key": "1"})
+    known = KEYS.search(caplog.text)[1].split(", ")
+    assert sorted(known) == sorted(CHANGED)
+
+
+@pytest.mark.parametrize("key", [key for key in CHANGED if CHANGED[key][1]])
+def test_a_key_that_is_changed_is_heard_or_named(key, caplog):
+    value, word = CHANGED[key]
+    assert setup({**usual(), key: value}) < 0
+    assert word in caplog.text
+
+
+def test_a_tenant_is_refused_at_both_forms_and_the_usual_ones_are_not(caplog):
+    assert setup(*SEVEN, None, tenant_id="red") == -600
+    assert setup({**usual(), "tenant_id": "red"}) == -600
+    assert caplog.text.count("tenants are not built") == 2
+    caplog.clear()
+    for tenant in ("", "default"):
+        assert setup(*SEVEN, None, tenant_id=tenant) < 0
+    assert "tenant" not in caplog.text
 
 
 def test_dummy_setup_without_a_master_or_a_node_says_what_to_do(monkeypatch, caplog):

@@ -145,7 +145,8 @@ pub struct StoreConfig {
     pub device_name: String,
     /// `host:port` of the master.
     pub master_server_address: String,
-    /// Tenant; a namespace only when the master separates tenants.
+    /// Tenant: empty or `default`. Tenants are not built, and any other is refused: it could not
+    /// be kept apart.
     pub tenant_id: String,
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,

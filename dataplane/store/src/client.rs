@@ -54,6 +54,23 @@ pub struct Store {
     shows_metrics: bool,
 }
 
+/// What stands for no tenant in particular.
+const NO_TENANT: [&str; 2] = ["", "default"];
+
+fn check_tenant(tenant: &str) -> Result<(), StoreError> {
+    if NO_TENANT.contains(&tenant) {
+        return Ok(());
+    }
+    Err(StoreError::Config {
+        name: "tenant_id",
+        value: tenant.to_owned(),
+        reason:
+            "tenants are not built, and all clients share one space of names; leave it out, or \
+                 write default"
+                .to_owned(),
+    })
+}
+
 impl Store {
     /// Opens a client with the settings of the environment.
     ///
@@ -81,6 +98,7 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
+        check_tenant(&config.tenant_id)?;
         let claims = PortClaims::take(environment, has_port(&config.local_hostname))?;
         let address = address_for_peers(&config, environment);
         let name = client_name(&config.local_hostname, claims.name_port(), address.announced)?;

@@ -274,6 +274,27 @@ fn removing_all_needs_a_post_and_takes_force() {
 }
 
 #[test]
+fn a_request_of_one_tenant_is_refused_on_every_route_and_removes_nothing() {
+    let tenant = r#"{"success":false,"error_code":-1011,"error_message":"Tenants are not built: all share one space of names; leave tenant_id out"}"#;
+    for target in [
+        "/api/v1/remove_all?tenant_id=red",
+        "/api/v1/remove_all?force=true&tenant_id=red",
+        "/api/v1/remove_all?tenant_id=default&tenant_id=red",
+        "/api/v1/remove_all?tenant%5Fid=r%65d&force=true",
+    ] {
+        assert_answer(&live("POST", target), 409, JSON, tenant);
+    }
+    for target in ["/query_key?key=k&tenant_id=red", "/get_all_keys?tenant_id=red"] {
+        assert_answer(&live("GET", target), 409, JSON, tenant);
+    }
+    let removed = r#"{"success":true,"removed_count":1}"#;
+    for tenant in ["", "default"] {
+        let target = format!("/api/v1/remove_all?tenant_id={tenant}");
+        assert_answer(&live("POST", &target), 200, JSON, removed);
+    }
+}
+
+#[test]
 fn features_that_are_off_answer_like_in_mooncake() {
     assert_answer(&live("GET", "/api/v1/tenant_quotas"), 409, JSON, OFF);
     assert_answer(&live("DELETE", "/api/v1/tenant_quotas?tenant_id=t1"), 409, JSON, OFF);

@@ -26,7 +26,6 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         metadata,
         metadata_cluster: settings.text("metadata_cluster_id").to_owned(),
         report_metrics: settings.bool("enable_metric_reporting"),
-        cluster_id: settings.text("cluster_id").to_owned(),
         leases: lease_config(settings)?,
         eviction: EvictionConfig {
             ratio: settings.number("eviction_ratio"),
@@ -120,7 +119,6 @@ fn rpc_config(settings: &Settings, warnings: &mut Vec<String>) -> Result<RpcConf
         shards: rpc_shards(settings, warnings),
         idle_timeout_ms: Some(idle_timeout_ms).filter(|timeout_ms| *timeout_ms > 0),
         verify_segments: settings.bool("verify_segments"),
-        tcp_no_delay: settings.bool("rpc_enable_tcp_no_delay"),
     })
 }
 

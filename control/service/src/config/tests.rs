@@ -3,6 +3,8 @@
 use super::table::MASTER;
 use super::*;
 use perigee_flags::ValueKind;
+use perigee_flags::testing::{Configured, silent_flags, unread_fields};
+use std::path::Path;
 
 /// Mooncake's 97 master flags with their types, one per line.
 const MOONCAKE_FLAGS: &str = include_str!("mooncake_flags.txt");
@@ -54,9 +56,51 @@ fn defaults_are_those_of_mooncake() {
     assert_eq!(config.client_ttl_ms, 10_000);
     assert_eq!(config.allocation, AllocationStrategy::Random);
     assert_eq!(config.rpc.idle_timeout_ms, None);
-    assert_eq!(config.cluster_id, "mooncake_cluster");
-    assert!(config.report_metrics && config.rpc.tcp_no_delay);
+    assert!(config.report_metrics);
     assert_eq!((config.warnings, config.changed), (Vec::new(), Vec::new()));
+}
+
+/// Where events are published, and of what.
+const EVENTS_AT: &str = "--kv_events_bind_endpoint=tcp://127.0.0.1:1";
+const EVENTS_OF: &str = "--kv_events_backend_id=p";
+
+/// Flags that need another value than any, or another flag beside them.
+const HINTS: &[&[&str]] = &[
+    &["--allow_unbuilt=true", "--dynamic_replication_mode=enforce"],
+    &["--enable_metadata_cleanup_on_timeout=true", "--enable_http_metadata_server"],
+    &["--metadata_server=http://h:1/metadata", "--enable_metadata_cleanup_on_timeout"],
+    &["--enable_kv_events=true", EVENTS_AT, EVENTS_OF],
+    &["--kv_events_bind_endpoint=tcp://127.0.0.1:2", "--enable_kv_events", EVENTS_OF],
+    &["--kv_events_replay_endpoint=tcp://127.0.0.1:2", "--enable_kv_events", EVENTS_AT, EVENTS_OF],
+    &["--kv_events_backend_id=x", "--enable_kv_events", EVENTS_AT],
+    &["--kv_events_emit_object_key=false", "--enable_kv_events", EVENTS_AT, EVENTS_OF],
+    &["--kv_events_emit_legacy_compat=false", "--enable_kv_events", EVENTS_AT, EVENTS_OF],
+    &["--kv_events_queue_capacity=2", "--enable_kv_events", EVENTS_AT, EVENTS_OF],
+    &["--rpc_shards=2", "--max_threads=1"],
+    &["--rpc_thread_num=2", "--max_threads=1"],
+    &["--vmodule=rpc=1"],
+    &["--logtostderr=true", "--log_dir=/tmp"],
+];
+
+#[test]
+fn no_flag_is_accepted_in_silence() {
+    let silent = silent_flags(&MASTER, HINTS, |arguments| {
+        let start = MasterConfig::load(arguments, &ProcessEnvironment::default())?;
+        let MasterStart::Serve(mut config) = start else { panic!("{arguments:?} prints") };
+        let warnings = std::mem::take(&mut config.warnings);
+        config.changed.clear();
+        Ok(Configured { shown: format!("{config:?}"), warnings })
+    });
+    assert_eq!(silent, [] as [&str; 0]);
+}
+
+#[test]
+fn every_field_of_the_configuration_is_read_by_the_daemon() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut unread = unread_fields(include_str!("../config.rs"), &folder);
+    // The program starts its log before the daemon.
+    unread.retain(|name| name != "log");
+    assert_eq!(unread, [] as [String; 0]);
 }
 
 #[test]

@@ -29,7 +29,6 @@ pub(super) fn node_config(
         segment_bytes: settings.integer("global_segment_size"),
         protocol: settings.text("protocol").to_owned(),
         device_names: settings.text("device_names").to_owned(),
-        tenant: settings.text("tenant_id").to_owned(),
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
         http: http(settings)?,
         environment: data_path(settings, environment)?,

@@ -2,7 +2,9 @@
 
 use super::table::NODE;
 use super::*;
+use perigee_flags::testing::{Configured, silent_flags, unread_fields};
 use perigee_shard::Congestion;
+use std::path::Path;
 
 fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<NodeConfig, FlagError> {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
@@ -25,13 +27,57 @@ fn tables_are_sound() {
     assert_eq!(NODE.check(), Vec::<String>::new());
 }
 
+/// Flags that need another value than any, or another flag beside them.
+const HINTS: &[&[&str]] = &[
+    &["--allow_unbuilt=true", "--enable_offload"],
+    &["--host=here"],
+    &["--master_server_address=there:1"],
+    &["--metadata_server=P2PHANDSHAKE"],
+    &["--http_port=2", "--enable_http_server"],
+    &["--http_host=127.0.0.1", "--enable_http_server"],
+    &["--data_shards=5"],
+    &["--data_cpus=0"],
+    &["--bind_address=127.0.0.1"],
+    &["--vmodule=rpc=1"],
+    &["--logtostderr=true", "--log_dir=/tmp"],
+];
+
+#[test]
+fn no_flag_is_accepted_in_silence() {
+    let silent = silent_flags(&NODE, HINTS, |arguments| {
+        let start = NodeConfig::load(arguments, &ProcessEnvironment::default())?;
+        let NodeStart::Serve(mut config) = start else { panic!("{arguments:?} prints") };
+        let warnings = std::mem::take(&mut config.warnings);
+        config.changed.clear();
+        Ok(Configured { shown: format!("{config:?}"), warnings })
+    });
+    assert_eq!(silent, [] as [&str; 0]);
+}
+
+#[test]
+fn every_field_of_the_configuration_is_read_by_the_daemon() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut unread = unread_fields(include_str!("../config.rs"), &folder);
+    // The program starts its log before the daemon.
+    unread.retain(|name| name != "log");
+    assert_eq!(unread, [] as [String; 0]);
+}
+
+#[test]
+fn a_tenant_is_refused_because_it_could_not_be_kept_apart() {
+    let text = load(&["--tenant_id=red"]).unwrap_err().to_string();
+    assert!(text.contains("tenant_id=red") && text.contains("--allow_unbuilt"), "{text}");
+    assert_eq!(load(&["--tenant_id=default"]).unwrap().warnings, Vec::<String>::new());
+    assert_eq!(load(&["--tenant_id=red", "--allow_unbuilt"]).unwrap().warnings.len(), 1);
+}
+
 #[test]
 fn defaults_are_those_of_mooncake() {
     let config = load(&[]).unwrap();
     assert_eq!(config.name, NodeName::OfRoute(50052));
     assert_eq!(config.master, "127.0.0.1:50051");
     assert_eq!(config.segment_bytes, 4 << 30);
-    assert_eq!((config.protocol.as_str(), config.tenant.as_str()), ("tcp", "default"));
+    assert_eq!(config.protocol, "tcp");
     assert_eq!((config.http, config.max_wait.as_secs()), (None, 60));
     let url = "http://127.0.0.1:8080/metadata".to_owned();
     assert_eq!(config.metadata, Metadata::IfThere(url));

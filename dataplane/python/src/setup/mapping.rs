@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 
+const IPC_SOCKET_NOTICE: &str = "setup(): ipc_socket_path has no effect; memory of this host is \
+     shared without a socket, and setup_dummy() finds mooncake_client by its port";
+
 /// Known keys; those after the first of a row are other spellings of it.
 const KEYS: [&[&str]; 13] = [
     &["local_hostname"],
@@ -96,7 +99,10 @@ impl Texts {
 pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupError> {
     let mut texts = Texts::read(config)?;
     let mut logged = std::mem::take(&mut texts.notices);
-    logged.extend(notices(texts.flag("enable_ssd_offload")?));
+    logged.extend(notices(texts.flag("enable_ssd_offload")?, &texts.text("ssd_offload_path", "")));
+    if !texts.text("ipc_socket_path", "").is_empty() {
+        logged.push(IPC_SOCKET_NOTICE.to_owned());
+    }
     let http_port = texts.port("client_http_port")?;
     let serve_http = texts.flag("enable_client_http_server")?;
     Ok(ParsedSetup {

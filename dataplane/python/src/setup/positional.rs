@@ -147,11 +147,10 @@ pub(super) fn parse(
     let values = Bindings::bind(args, kwargs)?;
     let http_port = values.port("client_http_port")?;
     let serve_http = values.flag("enable_client_http_server")?;
-    // Asked for its type only: the tier it belongs to is not there.
-    values.text("ssd_offload_path", "")?;
+    let ssd_path = values.text("ssd_offload_path", "")?;
     Ok(ParsedSetup {
         engine: values.engine()?,
-        notices: notices(values.flag("enable_ssd_offload")?),
+        notices: notices(values.flag("enable_ssd_offload")?, &ssd_path),
         config: StoreConfig {
             local_hostname: values.text("local_hostname", "")?,
             metadata_server: values.text("metadata_server", "")?,

@@ -7,7 +7,7 @@ use perigee_metadata::MetadataServer;
 use perigee_rpc::{ClientOptions, LentSegments, MasterClient, SegmentOffer};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
-use perigee_store::Store;
+use perigee_store::{Store, StoreConfig};
 use std::sync::mpsc::channel;
 
 const SEGMENT_BYTES: u64 = 4 << 20;
@@ -141,4 +141,24 @@ fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
     assert!(directory.reload(&store.hostname()).is_err());
     service.stop();
     cluster.stop();
+}
+
+#[test]
+fn a_tenant_or_a_protocol_that_is_not_built_is_refused_by_name() {
+    let cluster = master(&[]);
+    let usual = || config(&cluster, ANY, 0);
+    for (config, name, words) in [
+        (StoreConfig { tenant_id: "red".to_owned(), ..usual() }, "tenant_id", "not built"),
+        (StoreConfig { protocol: "nvlink".to_owned(), ..usual() }, "protocol", "not built"),
+        (StoreConfig { protocol: "tcpp".to_owned(), ..usual() }, "protocol", "write tcp, rdma"),
+    ] {
+        let error = Store::open_with(config, &environment(false)).err().unwrap();
+        let text = error.to_string();
+        assert!(text.starts_with(name) && text.contains(words), "{text}");
+        assert_eq!(error.status(), Status::InvalidParams);
+    }
+    for tenant in ["", "default"] {
+        let config = StoreConfig { tenant_id: tenant.to_owned(), ..usual() };
+        Store::open_with(config, &environment(false)).unwrap().close();
+    }
 }

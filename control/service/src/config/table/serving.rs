@@ -57,7 +57,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "true",
         "Give a segment objects only after its owner has answered at its endpoint",
     ),
-    Flag::new("rpc_enable_tcp_no_delay", ValueKind::Bool, "true", "Send small answers at once"),
+    Flag::new("rpc_enable_tcp_no_delay", ValueKind::Bool, "true", "Send small answers at once")
+        .ignored("small answers are always sent at once"),
     Flag::new("rpc_protocol", ValueKind::Text, "tcp", "Transport of RPC calls")
         .one_of(&["tcp", "rdma"])
         .variables(&["MC_RPC_PROTOCOL"])
@@ -115,7 +116,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "Extra path part of metadata record names",
     )
     .variables(&["MC_METADATA_CLUSTER_ID"]),
-    Flag::new("cluster_id", ValueKind::Text, "mooncake_cluster", "Name of this cluster"),
+    Flag::new("cluster_id", ValueKind::Text, "mooncake_cluster", "Name of this cluster")
+        .not_built("records and files of a cluster outside of its master"),
     Flag::new("pod_name", ValueKind::Text, "", "Pod that is labelled as leader").not_built(LABELS),
     Flag::new("pod_namespace", ValueKind::Text, "", "Namespace of that pod").not_built(LABELS),
     Flag::new("mmap_arena_pool_size", ValueKind::SizeBytes, "8589934592", "Arena size of a client")
