@@ -56,7 +56,7 @@ fn mtu_bytes(variables: &Variables<'_>) -> Result<u32, SettingError> {
     let given = variables.parsed(NAME, ALLOWED)?.unwrap_or(MTU_BYTES_MAX);
     match MTU_BYTES.contains(&given) {
         true => Ok(given),
-        false => Err(SettingError::new(NAME, &given.to_string(), format!("write {ALLOWED}"))),
+        false => Err(SettingError::new(NAME, given.to_string(), format!("write {ALLOWED}"))),
     }
 }
 
