@@ -93,6 +93,21 @@ impl RegisteredRegions {
         (end <= region_address + region_len).then_some((region_address, region_len))
     }
 
+    /// The end of the buffers that follow each other from `address` on, if `len` bytes begin in
+    /// them and do not end there.
+    #[must_use]
+    pub fn overrun(&self, address: usize, len: usize) -> Option<usize> {
+        let end = address.saturating_add(len);
+        let (first, bytes) = self.covering(address, 1)?;
+        let mut reached = first + bytes;
+        while reached < end
+            && let Some(bytes) = self.len_by_address.get(&reached)
+        {
+            reached += bytes;
+        }
+        (reached < end).then_some(reached)
+    }
+
     /// Panics unless the buffers are disjoint and end within the address space: for tests and
     /// models.
     pub fn check(&self) {
@@ -129,6 +144,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{RegionError, RegisteredRegions};
+
+    #[test]
+    fn what_begins_in_a_buffer_and_ends_beyond_its_neighbours_is_an_overrun() {
+        let mut regions = RegisteredRegions::new();
+        assert_eq!(regions.register(100, 50), Ok(()));
+        assert_eq!(regions.register(150, 50), Ok(()));
+        assert_eq!(regions.register(300, 50), Ok(()));
+        assert_eq!(regions.overrun(100, 50), None);
+        assert_eq!(regions.overrun(149, 51), None, "neighbours are one stretch");
+        assert_eq!(regions.overrun(149, 52), Some(200));
+        assert_eq!(regions.overrun(349, usize::MAX), Some(350));
+        assert_eq!(regions.overrun(200, 500), None, "it begins in none");
+    }
 
     #[test]
     fn neighbours_may_touch_but_not_overlap() {

@@ -186,6 +186,26 @@ def test_ranges_that_do_not_fit_are_refused_one_by_one(store):
     assert no_sizes == [[[-600, -600], [-600]]]
 
 
+def test_nothing_is_written_behind_a_registered_buffer(store):
+    assert store.put("k", b"0123456789") == 0
+    target = Arena(64)
+    assert store.register_buffer(target.address, 32) == 0
+    assert store.get_into_ranges([target.address], [["k"]], [[[31]]], [[[0]]], [[[4]]]) == [[[-600]]]
+    assert store.get_into("k", target.address + 30, 34) == -600
+    assert target[:64] == bytes(64)
+    assert store.get_into_ranges([target.address], [["k"]], [[[28]]], [[[0]]], [[[4]]]) == [[[4]]]
+    assert store.register_buffer(target.address + 32, 32) == 0
+    assert store.get_into("k", target.address + 30, 34) == 10
+    assert target[28:40] == b"01" + b"0123456789"
+    assert store.unregister_buffer(target.address) == 0
+    assert store.unregister_buffer(target.address + 32) == 0
+
+
+def test_a_call_whose_lists_disagree_has_a_code_for_each_range_that_one_of_them_names(store):
+    ranges = [[[0], []]], [[[0, 1], []]], [[[], []]]
+    assert store.get_into_ranges([4096], [["k", "k"]], *ranges) == [[[-600, -600], []]]
+
+
 def test_a_range_without_bytes_reads_nothing(store):
     assert store.put("k", b"0123") == 0
     target = Arena(8)

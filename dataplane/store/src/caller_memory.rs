@@ -92,15 +92,31 @@ impl CallerMemory {
         was_registered
     }
 
-    /// Refuses what is no memory for this use, with a line in the log.
+    /// Refuses what is no memory for this use, and what would be written behind the end of a
+    /// registered buffer, with a line in the log.
     pub(crate) fn check(&self, piece: &CallerRange, wanted: Use) -> Result<(), Status> {
         let (address, bytes) = (piece.address, piece.bytes);
-        let is_fine = !piece.is_named
-            || bytes == 0
-            || self.read().regions.contains(address, bytes)
-            || self.driver_holds(address)
-            || is_reachable(address, bytes, wanted);
-        if is_fine { Ok(()) } else { refuse(address, bytes, wanted) }
+        if !piece.is_named || bytes == 0 {
+            return Ok(());
+        }
+        let registered = self.read();
+        if registered.regions.contains(address, bytes) {
+            return Ok(());
+        }
+        let overrun = registered.regions.overrun(address, bytes);
+        drop(registered);
+        if let Some(end) = overrun.filter(|_| wanted == Use::Write) {
+            tracing::warn!(
+                "{bytes} bytes at {address:#x} would run past the registered buffer, which ends at {end:#x}: register \
+                 all of it, or ask for fewer bytes"
+            );
+            return Err(Status::InvalidParams);
+        }
+        if self.driver_holds(address) || is_reachable(address, bytes, wanted) {
+            Ok(())
+        } else {
+            refuse(address, bytes, wanted)
+        }
     }
 
     /// As [`CallerMemory::check`], for all pieces of an object.

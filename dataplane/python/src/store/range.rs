@@ -57,11 +57,13 @@ struct NestedRanges {
 }
 
 impl NestedRanges {
-    /// A refusal for every range of every key; one for a key that has no list of sizes.
+    /// A refusal for every range of every key, as many as the longest of its lists names; one for a
+    /// key without lists.
     fn refused(&self) -> RangeCodes {
         let ranges = |i: usize, j: usize| {
-            let sizes = self.sizes.get(i).and_then(|keys| keys.get(j));
-            vec![i64::from(NOT_OPEN); sizes.map_or(1, Vec::len)]
+            let lists = [&self.targets, &self.sources, &self.sizes];
+            let named = lists.iter().filter_map(|list| Some(list.get(i)?.get(j)?.len()));
+            vec![i64::from(NOT_OPEN); named.max().unwrap_or(1)]
         };
         let buffers = self.keys.iter().enumerate();
         buffers.map(|(i, keys)| (0..keys.len()).map(|j| ranges(i, j)).collect()).collect()
