@@ -130,7 +130,7 @@ mod tests {
         ] {
             for value in values {
                 let error = with(name, value).unwrap_err().to_string();
-                assert!(error.contains(name) && error.contains("; write "), "{error}");
+                assert!(error.contains(name) && error.contains(": write "), "{error}");
             }
         }
     }

@@ -36,7 +36,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
         allocation: allocation(settings, &mut warnings)?,
-        events: event_settings(settings)?,
+        events: event_settings(settings, &mut warnings)?,
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),
         warnings,

@@ -6,9 +6,27 @@ use perigee_flags::{FlagError, Settings};
 
 const SWITCH: &str = "enable_kv_events";
 
+/// What the switch turns on.
+const SWITCHED: [&str; 6] = [
+    "kv_events_bind_endpoint",
+    "kv_events_replay_endpoint",
+    "kv_events_backend_id",
+    "kv_events_emit_object_key",
+    "kv_events_emit_legacy_compat",
+    "kv_events_queue_capacity",
+];
+
 /// What is to be published; `None` for nothing.
-pub(super) fn event_settings(settings: &Settings) -> Result<Option<EventSettings>, FlagError> {
+pub(super) fn event_settings(
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Result<Option<EventSettings>, FlagError> {
     if !settings.bool(SWITCH) {
+        let idle: Vec<&str> = SWITCHED.into_iter().filter(|name| settings.is_given(name)).collect();
+        if !idle.is_empty() {
+            let idle = idle.join(", ");
+            warnings.push(format!("Nothing is published, so {idle} does nothing: {SWITCH} is off"));
+        }
         return Ok(None);
     }
     let needed = |name: &str, example: &str| {

@@ -277,7 +277,9 @@ fn events_need_an_endpoint_and_a_name_and_are_off_otherwise() {
         "--kv_events_bind_endpoint=tcp://*:5557",
         "--kv_events_backend_id=b",
     );
-    assert_eq!(load(&[at, name]).unwrap().events, None);
+    let off = load(&[at, name]).unwrap();
+    assert_eq!((off.events, off.warnings.len()), (None, 1));
+    assert!(off.warnings[0].contains("kv_events_bind_endpoint, kv_events_backend_id"));
     for (arguments, part) in [
         (vec![on, name], "--kv_events_bind_endpoint=tcp://*:5557"),
         (vec![on, at], "--kv_events_backend_id="),
