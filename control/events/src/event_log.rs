@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub(crate) type Payload = Rc<[u8]>;
 
 /// The last batches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct EventLog {
     batches: VecDeque<(u64, Payload)>,
     bytes: usize,
@@ -18,6 +18,11 @@ pub(crate) struct EventLog {
 }
 
 impl EventLog {
+    /// A log whose first batch has this number.
+    pub(crate) fn starting_at(first: u64) -> Self {
+        Self { batches: VecDeque::new(), bytes: 0, next: first }
+    }
+
     /// Sequence number of the next batch.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn batches_come_in_order_from_any_number_and_gaps_are_passed() {
-        let mut log = EventLog::default();
+        let mut log = EventLog::starting_at(0);
         log.push(b"a".as_slice().into());
         log.skip(3);
         log.push(b"b".as_slice().into());
@@ -66,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_when_there_are_too_many_batches_or_bytes() {
-        let mut log = EventLog::default();
+        let mut log = EventLog::starting_at(0);
         for _ in 0..LOG_BATCHES_MAX + 5 {
             log.push([0; 1].as_slice().into());
         }

@@ -22,5 +22,9 @@ pub(crate) const PEER_FRAME_BYTES_MAX: u64 = 1024;
 pub(crate) const PEER_FRAMES_MAX: usize = 4;
 /// Pause after a connection could not be accepted, for want of descriptors say.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time after which a host that says nothing is asked whether it is there.
+pub(crate) const SILENT_HOST: Duration = Duration::from_secs(20);
+/// Longest time between two questions of a replay connection.
+pub(crate) const REPLAY_IDLE: Duration = Duration::from_secs(300);
 /// Longest wait for the publisher's thread to end.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(2);

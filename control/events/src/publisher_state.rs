@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 
+/// More than a master can publish in a millisecond, as a power of two.
+const SEQUENCES_PER_MS_BITS: u32 = 16;
+
 /// What the thread and its connections share.
 pub(crate) struct PublisherState {
     settings: EventSettings,
@@ -27,7 +30,7 @@ impl PublisherState {
     pub(crate) fn new(settings: EventSettings, counts: Arc<SharedCounts>) -> Self {
         Self {
             settings,
-            log: RefCell::default(),
+            log: RefCell::new(EventLog::starting_at(first_sequence())),
             updates: watch::Sender::new(0),
             next_event: Cell::new(0),
             counts,
@@ -73,6 +76,10 @@ impl PublisherState {
         let wanted = waiting.events.iter().filter(|event| self.is_wanted(event));
         let events: Vec<_> = wanted.map(PublishedEvent::Key).collect();
         events.chunks(BATCH_EVENTS_MAX).for_each(|batch| self.publish(batch));
+        if events.is_empty() && waiting.dropped > 0 {
+            // The gap is seen with the next message, which may be long in coming.
+            self.publish(&[]);
+        }
     }
 
     /// An event that names neither a hash nor a key would say nothing.
@@ -102,6 +109,12 @@ impl PublisherState {
         self.counts.next_sequence.store(next, Ordering::Relaxed);
         self.updates.send_replace(next);
     }
+}
+
+/// Sequence number of the first batch. It rises from one life of the master to the next, so that a
+/// restart is a gap, which no replay fills.
+fn first_sequence() -> u64 {
+    (unix_ms().unsigned_abs()) << SEQUENCES_PER_MS_BITS
 }
 
 fn unix_ms() -> i64 {

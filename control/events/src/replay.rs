@@ -2,15 +2,17 @@
 //!
 //! The question is one frame, a sequence number of 8 bytes, behind an empty frame if the socket
 //! of the consumer sends one. The answers are `[number, batch]` for each batch from there on that
-//! is kept, then `[-1, empty]`. If the first number is larger than the one asked for, older batches
-//! are gone: the consumer takes a snapshot.
+//! is kept, then `[-1, empty]`. If a number is missing, that batch is gone: the consumer takes a
+//! snapshot.
 
+use crate::limits::REPLAY_IDLE;
 use crate::publisher_state::PublisherState;
 use crate::server::Streams;
 use crate::zmtp::greeting::SocketKind;
 use crate::zmtp::peer::{PeerMessage, PeerWriter, greet};
 use std::io;
 use std::rc::Rc;
+use tokio::time::timeout;
 
 /// The number after the last batch.
 const END: i64 = -1;
@@ -19,7 +21,7 @@ const END: i64 = -1;
 pub(crate) async fn serve_replay(state: Rc<PublisherState>, (from, to): Streams) -> io::Result<()> {
     let (mut reader, mut writer) = greet(SocketKind::Router, from, to).await?;
     loop {
-        match reader.next().await? {
+        match timeout(REPLAY_IDLE, reader.next()).await?? {
             PeerMessage::Pong(pong) => writer.send_command(&pong).await?,
             PeerMessage::Subscription { .. } => {}
             PeerMessage::Frames(frames) => match question(&frames) {

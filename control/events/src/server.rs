@@ -1,7 +1,8 @@
 //! Accepts consumers. Invariant: connections are bounded, and one that fails ends alone.
 
 use crate::endpoint::BoundEndpoint;
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX};
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, SILENT_HOST};
+use socket2::{SockRef, TcpKeepalive};
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
@@ -26,6 +27,7 @@ pub(crate) async fn serve<W: Future<Output = io::Result<()>> + 'static>(
         BoundEndpoint::Ipc(listener) => Listener::Ipc(UnixListener::from_std(listener)?),
     };
     let open = Rc::new(Cell::new(0));
+    let mut was_full = false;
     loop {
         let streams = match listener.accept().await {
             Ok(streams) => streams,
@@ -35,8 +37,12 @@ pub(crate) async fn serve<W: Future<Output = io::Result<()>> + 'static>(
                 continue;
             }
         };
-        if open.get() >= CONNECTIONS_MAX {
-            tracing::warn!(CONNECTIONS_MAX, "A consumer of KV events is refused: too many");
+        let is_full = open.get() >= CONNECTIONS_MAX;
+        if is_full && !was_full {
+            tracing::warn!(CONNECTIONS_MAX, "Consumers of KV events are refused: too many");
+        }
+        was_full = is_full;
+        if is_full {
             continue;
         }
         open.set(open.get() + 1);
@@ -56,6 +62,7 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                SockRef::from(&stream).set_tcp_keepalive(&keepalive())?;
                 let (from, to) = stream.into_split();
                 Ok((Box::new(from), Box::new(to)))
             }
@@ -66,4 +73,9 @@ impl Listener {
             }
         }
     }
+}
+
+/// Ends connections whose host is gone: most are never written to.
+fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new().with_time(SILENT_HOST).with_interval(SILENT_HOST).with_retries(2)
 }

@@ -79,7 +79,7 @@ class Master:
 
 
 class Router:
-    """Knows which keys a master has from its events alone, and fills gaps by replay."""
+    """Knows which keys a master has from its events alone; fills gaps by replay, else by snapshot."""
 
     def __init__(self, master):
         self.master = master
@@ -90,6 +90,7 @@ class Router:
         self.known = {}
         self.next = None
         self.events = []
+        self.snapshots = 0
 
     def close(self):
         self.context.destroy(linger=0)
@@ -102,6 +103,10 @@ class Router:
             assert time.monotonic() < deadline, "the subscription was not seen"
             assert store.put(f"probe-{attempt}", b"probe") == 0
             attempt += 1
+        self.begin_again()
+
+    def begin_again(self):
+        self.snapshots += 1
         self.next, objects = self.master.snapshot()
         self.known = {key: (one["size"], one["group_id"]) for key, one in objects.items()}
 
@@ -112,20 +117,21 @@ class Router:
         topic, number, payload = self.socket.recv_multipart()
         assert topic == b""
         number = int.from_bytes(number, "big")
-        if number < self.next:
-            return True
         if number > self.next:
-            self.fill(self.next, number)
-        self.apply(number, payload)
+            self.fill(number)
+        if number == self.next:
+            self.apply(number, payload)
         return True
 
-    def fill(self, first, end):
-        for number, payload in self.replay(first):
-            if number < end:
+    def fill(self, end):
+        for number, payload in self.replay(self.next):
+            if number == self.next < end:
                 self.apply(number, payload)
+        if self.next < end:
+            self.begin_again()
 
     def apply(self, number, payload):
-        assert number >= self.next
+        assert number == self.next
         self.next = number + 1
         _, events, _ = msgpack.unpackb(payload)
         for event in events:
@@ -224,8 +230,10 @@ def test_a_router_that_comes_late_gets_a_snapshot_or_everything_by_replay(master
         assert keys <= set(late.known)
         late.wait_for(late.agrees, "agreement with the master")
     with contextlib.closing(Router(master)) as replaying:
-        replaying.next = 0
-        replaying.fill(0, float("inf"))
+        batches = list(replaying.replay(0))
+        replaying.next = batches[0][0]
+        for number, payload in batches:
+            replaying.apply(number, payload)
         assert replaying.events[0]["event_type"] == "cleared"
         assert set(replaying.known) == master.keys()
         ids = [event["event_id"] for event in replaying.events]
@@ -245,21 +253,27 @@ def test_a_router_that_missed_batches_fills_the_gap(master, donor, router):
         attempt += 1
         router.take()
     router.wait_for(router.agrees, "agreement with the master")
+    assert router.snapshots == 1
 
 
-def test_a_master_that_was_killed_begins_again_at_zero(master, donor, router):
+def test_after_a_restart_of_the_master_no_key_of_its_earlier_life_is_kept(master, donor, router):
     assert donor.put("before", b"value") == 0
     router.wait_for(lambda: "before" in router.known, "a put")
     last = router.next
-    assert last > 0
     donor.close()
     master.kill()
     master.start()
-    sequence, objects = master.snapshot()
-    assert sequence <= 1 and objects == {}
-    router.next = 0
-    router.fill(0, float("inf"))
-    assert router.events[-1]["event_type"] == "cleared" and router.known == {}
+    with contextlib.closing(connect(f"127.0.0.1:{master.rpc}", SEGMENT_BYTES)) as another:
+        deadline = time.monotonic() + PATIENCE_S
+        attempt = 0
+        while router.snapshots == 1:
+            assert time.monotonic() < deadline, "the restart was not seen"
+            assert another.put(f"after-{attempt}", b"value") == 0
+            attempt += 1
+            router.take()
+        assert router.next > last
+        router.wait_for(router.agrees, "agreement with the master")
+        assert "before" not in router.known
 
 
 def test_a_consumer_that_does_not_read_and_strangers_disturb_no_one(master, donor, router):

@@ -37,12 +37,13 @@ pub(crate) fn start(
         },
     };
     perigee_rdma::start(&asked).map_err(|error| {
-        let reason = format!("{error}; {} is set", demanded_by(is_forced));
-        SettingError::new("protocol", protocol, reason).into()
+        let refused = match is_forced {
+            true => SettingError::new(FORCE_RDMA.name, "1", format!("{error}; unset it")),
+            false => {
+                let reason = format!("{error}; {} is set", REQUIRE_RDMA.name);
+                SettingError::new("protocol", protocol, reason)
+            }
+        };
+        refused.into()
     })
-}
-
-/// The variable that makes a host without RDMA an error.
-fn demanded_by(is_forced: bool) -> &'static str {
-    if is_forced { FORCE_RDMA.name } else { REQUIRE_RDMA.name }
 }
