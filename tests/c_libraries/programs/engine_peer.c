@@ -96,7 +96,8 @@ int main(int argc, char **argv) {
     CHECK_EQUAL(warmupEfaSegment(engine, argv[1]), 0);
     CHECK_EQUAL(syncSegmentCache(engine), 0);
     notify_msg_t end = {"end", ""};
-    CHECK_EQUAL(genNotifyInEngine(engine, (uint64_t)owner, end), 0);
+    // The owner ends when it has the message, possibly before its answer is here.
+    (void)genNotifyInEngine(engine, (uint64_t)owner, end);
     CHECK_EQUAL(closeSegment(engine, owner), 0);
     CHECK_EQUAL(removeLocalSegment(engine, argv[1]), 0);
     CHECK_EQUAL(closeSegment(engine, owner), ENGINE_INVALID_ARGUMENT);
