@@ -144,13 +144,16 @@ def run(name, metadata):
     code = engine.initialize(name, metadata, "tcp", "")
     code = code or engine.register_memory(memory.registered, PART_BYTES)
     port = engine.get_rpc_port() if code == 0 else 0
-    print(json.dumps({"code": code, "address": memory.registered, "port": port}), flush=True)
+    # Under PYTHONUNBUFFERED, sys.stdout drops what an interrupted write has left over.
+    replies = open(1, "w", closefd=False)
+    started = {"code": code, "address": memory.registered, "port": port}
+    print(json.dumps(started), file=replies, flush=True)
     for line in sys.stdin:
         try:
             answer = {"value": answer_one(engine, memory, json.loads(line))}
         except Exception as error:
             answer = {"error": repr(error)}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), file=replies, flush=True)
 
 
 def answer_one(engine, memory, request):
