@@ -29,6 +29,13 @@ stage() {
     echo "== $name: $((SECONDS - started)) s"
 }
 
+# Runs tests in Python. CI runs a failed one once more, and names it: see CONTRIBUTING.md.
+python_stage() {
+    local name=$1
+    shift
+    stage "$name" timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider ${CI:+--reruns 1 -rR} "$@"
+}
+
 # Adds the number before WORD in the last summary line of a log that has one.
 count() {
     local number
@@ -61,23 +68,14 @@ stage nextest-epoll env PERIGEE_REACTOR=epoll timeout "$EPOLL_TIMEOUT_S" cargo n
     --filterset 'package(/^perigee-(reactor|shard|port|mover|transfer|rails|engine|store|service|node|tests)$/)
         - test(a_million_gets) - test(without_io_uring)'
 stage doctest cargo test --quiet --locked --workspace --doc
-stage pytest-wheel timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    -c dataplane/python/pyproject.toml dataplane/python/tests
-stage pytest-pods env PERIGEE_PODS=long timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir tests/pods tests/pods
-stage pytest-demo timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir bench/demo bench/demo/tests
-stage pytest-side-by-side timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir bench/side_by_side bench/side_by_side/tests bench/plots/tests
-stage pytest-agent timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir ebpf/agent ebpf/agent/tests
-stage pytest-dashboards timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir tools/dashboards tools/dashboards/tests
-stage pytest-docs timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir docs docs/tests
-
-stage pytest-faults timeout "$PYTHON_TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider \
-    --rootdir ebpf/agent/faults ebpf/agent/faults
+python_stage pytest-wheel -c dataplane/python/pyproject.toml dataplane/python/tests
+PERIGEE_PODS=long python_stage pytest-pods --rootdir tests/pods tests/pods
+python_stage pytest-demo --rootdir bench/demo bench/demo/tests
+python_stage pytest-side-by-side --rootdir bench/side_by_side bench/side_by_side/tests bench/plots/tests
+python_stage pytest-agent --rootdir ebpf/agent ebpf/agent/tests
+python_stage pytest-dashboards --rootdir tools/dashboards tools/dashboards/tests
+python_stage pytest-docs --rootdir docs docs/tests
+python_stage pytest-faults --rootdir ebpf/agent/faults ebpf/agent/faults
 
 readonly PYTEST_SUMMARY=' in [0-9.]+s'
 for log in nextest:'tests? run:' nextest-epoll:'tests? run:' "pytest-wheel:$PYTEST_SUMMARY" "pytest-pods:$PYTEST_SUMMARY" \

@@ -84,4 +84,4 @@ install_packages
 make_base
 make_context
 make_engine_context
-exec timeout "$TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider --rootdir tests/containers tests/containers "$@"
+exec timeout "$TIMEOUT_S" "$PYTHON" -m pytest -q -p no:cacheprovider ${CI:+--reruns 1 -rR} --rootdir tests/containers tests/containers "$@"
