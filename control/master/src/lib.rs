@@ -38,6 +38,7 @@ mod shard_task;
 mod share;
 mod shares;
 mod slab;
+mod slab_list;
 mod soft_pins;
 mod strategy;
 

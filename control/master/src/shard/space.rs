@@ -175,7 +175,7 @@ impl KeyShard {
         };
         drop(unfinished);
         let after = self.replicas.unchain(before, id);
-        if let Some(put) = self.pending.of_mut(object).find(|put| put.first == before) {
+        if let Some(put) = self.pending.with_first_mut(object, before) {
             put.first = after;
         }
         self.drop_replica(id, Reuse::Now);
