@@ -132,8 +132,7 @@ impl Store {
             observer: Arc::new(Counting(cells.clone())),
         };
         let master = Arc::new(MasterClient::new(options));
-        let devices = environment.accelerators.clone();
-        let devices = devices.or_else(perigee_device::of_this_host);
+        let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
         let addresses = Arc::<SegmentAddresses>::default();

@@ -1,6 +1,6 @@
 //! The text of a scrape, piece by piece.
-//! Invariant: a piece is at most [`PIECE_BYTES`] and one family's made lines long, however many rows
-//! a family has.
+//! Invariant: a piece is at most [`PIECE_BYTES`] and one family's made lines long, however many
+//! rows a family has.
 
 use super::lines::{push_line, zero_lines};
 use crate::catalogue;
