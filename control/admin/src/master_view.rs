@@ -31,7 +31,7 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// All mounted segments, or those of a name.
     ///
     /// # Errors
-    /// The master did not answer, or others list too much at this moment.
+    /// The master did not answer.
     fn segments(&self, name: Option<&str>) -> Result<Vec<SegmentInfo>, Status>;
 
     /// Removes all objects, leased ones only with `force`; returns how many there were.
@@ -152,6 +152,10 @@ pub struct SegmentInfo {
     pub capacity_bytes: u64,
     /// Bytes allocated.
     pub used_bytes: u64,
+    /// Bytes that can be allocated, with those that are.
+    pub usable_bytes: u64,
+    /// The largest object that fits without eviction, in bytes.
+    pub largest_free_bytes: u64,
     /// 0 undefined, 1 OK, 2 draining, 3 drained, 4 gracefully unmounting, 5 unmounting.
     pub state: u8,
 }

@@ -2,11 +2,12 @@
 //! ready, because that is when people look.
 
 use crate::answer;
+use crate::master_view::SegmentInfo;
 use crate::shared::RouteContext;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
-use perigee_metrics::Samples;
+use perigee_metrics::{Samples, SegmentNumbers};
 use serde::Serialize;
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -46,18 +47,28 @@ pub(crate) async fn ready(State(shared): State<RouteContext>) -> Response {
 }
 
 pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Response, Response> {
-    let (numbers, cells) = shared.ask(|plane| (plane.numbers(), plane.cells())).await?;
+    let asked = shared.ask(|plane| Ok((plane.numbers()?, plane.segments(None)?, plane.cells())));
     // No scrape at all is better than counters that fall to 0 and come back.
-    let numbers = numbers.map_err(answer::error)?;
+    let (numbers, segments, cells) = asked.await?.map_err(answer::error)?;
     let cells = cells.iter().map(AsRef::as_ref);
     let mut samples = Samples::of_master(cells, &numbers, shared.build);
+    samples.add_segments(segments.iter().map(numbers_of).collect());
     samples.value("perigee_uptime_seconds", &[], shared.started.elapsed().as_secs_f64());
     samples.value("perigee_ready", &[], u8::from(shared.plane.readiness().is_ok()));
     let events = shared.plane.key_events().unwrap_or_default();
     samples.value("perigee_kv_events_published_total", &[], events.published_events);
     samples.value("perigee_kv_events_dropped_total", &[], events.dropped_events);
     samples.value("perigee_kv_events_subscribers", &[], events.subscribers);
-    Ok(answer::text(samples.render()))
+    Ok(answer::text_pieces(samples.pieces()))
+}
+
+fn numbers_of(segment: &SegmentInfo) -> SegmentNumbers {
+    SegmentNumbers {
+        name: segment.text.name().to_owned(),
+        allocated_bytes: segment.used_bytes,
+        capacity_bytes: segment.usable_bytes,
+        largest_free_bytes: segment.largest_free_bytes,
+    }
 }
 
 pub(crate) async fn summary(State(shared): State<RouteContext>) -> Result<Response, Response> {

@@ -140,7 +140,7 @@ fn since(new: &CallTotals, old: &CallTotals) -> CallTotals {
 /// The older text that guides and dashboards still look for: `Storage: ... | Keys: ...`.
 #[must_use]
 pub fn older_text(cells: &[Arc<MasterCells>], numbers: &MasterNumbers) -> String {
-    let storage = share(numbers.allocated_bytes(), numbers.capacity_bytes());
+    let storage = share(numbers.allocated_bytes, numbers.capacity_bytes);
     let calls: Vec<String> = SINGLE_CALLS
         .iter()
         .map(|(label, kind)| {
@@ -164,7 +164,7 @@ pub fn older_text(cells: &[Arc<MasterCells>], numbers: &MasterNumbers) -> String
 fn storage_part(numbers: &MasterNumbers) -> String {
     format!(
         "Mem Storage: {} | NVMe-oF SSD: 0 B / 0 B | SSD Storage: 0 B / 0 B | Keys: {} (soft-pinned: {})",
-        share(numbers.allocated_bytes(), numbers.capacity_bytes()),
+        share(numbers.allocated_bytes, numbers.capacity_bytes),
         numbers.keys,
         numbers.soft_pinned_keys
     )

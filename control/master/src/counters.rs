@@ -110,7 +110,8 @@ pub struct SegmentGauges {
     pub capacity_bytes: u64,
     /// Allocated bytes.
     pub allocated_bytes: u64,
-    /// Length in bytes of the longest free extent.
+    /// Length in bytes of the longest extent that can be allocated: free, and memory that the owner
+    /// has.
     pub largest_free_bytes: u64,
     /// Number of replicas, unfinished ones included.
     pub replicas: u64,

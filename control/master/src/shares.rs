@@ -195,7 +195,7 @@ fn gauges_of(segment: u32, share: &SegmentShare) -> SegmentGauges {
         segment,
         capacity_bytes: share.usable_bytes(),
         allocated_bytes: share.allocator.used(),
-        largest_free_bytes: share.allocator.largest_free(),
+        largest_free_bytes: share.allocator.largest_free().min(share.free_bytes()),
         replicas: share.recency.len() as u64,
     }
 }

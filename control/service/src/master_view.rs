@@ -8,7 +8,7 @@ use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{
     DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentSpec, shard_of,
 };
-use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, SegmentNumbers};
+use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::sync::Arc;
 
@@ -186,6 +186,8 @@ fn segment_info(used: SegmentUsage) -> SegmentInfo {
         base_address: used.spec.base,
         capacity_bytes: used.spec.bytes,
         used_bytes: used.allocated_bytes,
+        usable_bytes: used.usable_bytes,
+        largest_free_bytes: used.largest_free_bytes,
         state: used.state,
         text: Arc::new(SpecText(used.spec)),
     }
@@ -234,15 +236,10 @@ fn peek(shard: &ControlShard, keys: &[String]) -> Vec<KeyPlaces> {
 fn numbers(shard: &ControlShard) -> MasterNumbers {
     let keys = shard.keys.borrow();
     let (gauges, counters) = (keys.gauges(), keys.counters());
-    let segment = |gauges: perigee_master::SegmentGauges| SegmentNumbers {
-        name: keys.segment(gauges.segment).map(|spec| spec.name.clone()).unwrap_or_default(),
-        allocated_bytes: gauges.allocated_bytes,
-        capacity_bytes: gauges.capacity_bytes,
-        largest_free_bytes: gauges.largest_free_bytes,
-    };
     let clients = shard.registry.as_ref().map_or(0, |registry| registry.borrow().client_count());
     MasterNumbers {
-        segments: keys.segment_gauges().map(segment).collect(),
+        allocated_bytes: gauges.allocated_bytes,
+        capacity_bytes: gauges.capacity_bytes,
         keys: gauges.keys,
         soft_pinned_keys: gauges.soft_pinned_keys,
         memory_replicas: keys.segment_gauges().map(|gauges| gauges.replicas).sum(),

@@ -232,15 +232,21 @@ fn local_memory_that_is_not_there_or_not_writable_is_an_error_and_no_fault() {
     let (owner, guest) = (Owner::new(), engine("tcp", true));
     let length = std::num::NonZero::new(8192).unwrap();
     // SAFETY: a new mapping of its own, never taken away.
-    let frozen = unsafe {
-        mmap_anonymous(None, length, ProtFlags::PROT_READ, MapFlags::MAP_PRIVATE).unwrap()
-    };
-    let frozen = frozen.as_ptr() as u64;
-    // SAFETY: as above.
-    unsafe { guest.register(frozen, 8192, "*") }.unwrap();
-    for (direction, local) in
-        [(Direction::Write, 64), (Direction::Read, 64), (Direction::Read, frozen)]
-    {
+    let mapped =
+        |rights| unsafe { mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE).unwrap() };
+    let [frozen, closed] =
+        [ProtFlags::PROT_READ, ProtFlags::PROT_NONE].map(|rights| mapped(rights).as_ptr() as u64);
+    for address in [frozen, closed] {
+        // SAFETY: as above.
+        unsafe { guest.register(address, 8192, "*") }.unwrap();
+    }
+    for (direction, local) in [
+        (Direction::Write, 64),
+        (Direction::Read, 64),
+        (Direction::Read, frozen),
+        (Direction::Write, closed),
+        (Direction::Read, closed),
+    ] {
         let bad = TransferRequest { direction, local, remote: owner.at(0), bytes: 4096 };
         let refused = transfer(&guest, owner.name(), bad, &hint("shm")).unwrap_err();
         assert_eq!(refused, EngineError::Peer(PeerError::LocalMemory), "{direction:?} {local:#x}");

@@ -2,7 +2,7 @@
 
 Codes: 0 success, negative failure; -704 no such key, -706 a lease is running, -200 no space,
 -600 a wrong argument or a store that is not set up, -702 no replica could be read, -707 the lease
-ended during a read, -800 a put's owner cannot be reached, -900 no master, -901 a deadline passed,
+ended during a read, -800 a put did not arrive, -900 no master, -901 a deadline passed,
 -1012 not built.
 """
 

@@ -28,6 +28,17 @@ struct CallerRegions {
     regions: RegisteredRegions,
     /// First addresses of those on a device: its driver is asked once.
     on_device: BTreeSet<usize>,
+    /// First addresses of those that this process may read only: what is to be written there is
+    /// checked each time.
+    read_only: BTreeSet<usize>,
+}
+
+impl CallerRegions {
+    /// Whether registration vouches for this use of a range.
+    fn vouch_for(&self, address: usize, bytes: usize, wanted: Use) -> bool {
+        let covering = self.regions.covering(address, bytes);
+        covering.is_some_and(|(first, _)| wanted == Use::Read || !self.read_only.contains(&first))
+    }
 }
 
 /// Pieces that the CPU may touch, in place of the caller's.
@@ -71,6 +82,7 @@ impl CallerMemory {
         if !on_device && bytes > 0 && !is_mapped(address, bytes, Use::Read) {
             refuse(address, bytes, Use::Read)?;
         }
+        let is_read_only = !on_device && bytes > 0 && !is_mapped(address, bytes, Use::Write);
         let mut registered = self.write();
         if let Err(error) = registered.regions.register(address, bytes) {
             tracing::warn!("{error}");
@@ -80,6 +92,9 @@ impl CallerMemory {
             let is_new = registered.on_device.insert(address);
             debug_assert!(is_new, "a region that was forgotten left nothing behind");
         }
+        if is_read_only {
+            registered.read_only.insert(address);
+        }
         Ok(on_device)
     }
 
@@ -87,6 +102,7 @@ impl CallerMemory {
     pub(crate) fn unregister(&self, address: usize) -> bool {
         let mut registered = self.write();
         let was_on_device = registered.on_device.remove(&address);
+        registered.read_only.remove(&address);
         let was_registered = registered.regions.unregister(address).is_some();
         debug_assert!(was_registered || !was_on_device, "its bytes are a region's");
         was_registered
@@ -100,7 +116,7 @@ impl CallerMemory {
             return Ok(());
         }
         let registered = self.read();
-        if registered.regions.contains(address, bytes) {
+        if registered.vouch_for(address, bytes, wanted) {
             return Ok(());
         }
         let overrun = registered.regions.overrun(address, bytes);

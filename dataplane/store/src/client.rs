@@ -19,7 +19,7 @@ use crate::mover::ReplicaMover;
 use crate::ports::PortClaims;
 use crate::rdma;
 use crate::refusals::Refusals;
-use crate::unreachable::UnreachableLog;
+use crate::unreachable::UnreachableOwners;
 use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::shared::host_id;
 use perigee_metrics::{ClientCells, RpcKind};
@@ -50,7 +50,7 @@ pub struct Store {
     heartbeat: Mutex<Option<Heartbeat>>,
     pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
-    pub(crate) unreachable: UnreachableLog,
+    pub(crate) unreachable: Arc<UnreachableOwners>,
     open: AtomicBool,
     shows_metrics: bool,
 }
@@ -132,12 +132,17 @@ impl Store {
             observer: Arc::new(Counting(cells.clone())),
         };
         let master = Arc::new(MasterClient::new(options));
-        let devices = environment.accelerators.clone();
-        let devices = devices.or_else(perigee_device::of_this_host);
+        let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
         let addresses = Arc::<SegmentAddresses>::default();
-        let mover = ReplicaMover::new(master.clone(), engine.clone(), addresses.clone());
+        let unreachable = Arc::new(UnreachableOwners::counted_in(cells.clone()));
+        let mover = ReplicaMover::new(
+            master.clone(),
+            engine.clone(),
+            addresses.clone(),
+            unreachable.clone(),
+        );
         Ok(Self {
             name,
             host_id,
@@ -152,7 +157,7 @@ impl Store {
             heartbeat: Mutex::default(),
             memory,
             refusals: Refusals::default(),
-            unreachable: UnreachableLog::default(),
+            unreachable,
             open: AtomicBool::new(true),
             shows_metrics: environment.shows_metrics,
             config,

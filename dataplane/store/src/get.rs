@@ -230,7 +230,7 @@ impl Store {
     fn note(&self, reading: &ObjectRead<'_>, error: &TransferError) {
         let place = &reading.found.places[reading.order[reading.tried]];
         let segment = place.segment.id;
-        self.unreachable.note(&self.cells, place, error);
+        self.unreachable.note(place, error);
         match error {
             TransferError::Checksum { .. } => {
                 if let Some(unlogged) = self.refusals.admit(monotonic()) {

@@ -8,6 +8,7 @@ use crate::addresses::SegmentAddresses;
 use crate::limits::{
     MOVE_GROUP_BYTES, MOVER_PAUSE, MOVER_STOP, MOVES_PER_FETCH, REMOUNT_PAUSE, REPORT_TRIES,
 };
+use crate::unreachable::UnreachableOwners;
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_rpc::{CallError, EndedMove, Location, MasterClient, Moves, ReplySegment};
 use perigee_schemas::Status;
@@ -30,6 +31,7 @@ struct MoverContext {
     master: Arc<MasterClient>,
     engine: Arc<ObjectEngine>,
     addresses: Arc<SegmentAddresses>,
+    unreachable: Arc<UnreachableOwners>,
     signal: Arc<MoverSignal>,
     end: Sender<()>,
 }
@@ -62,10 +64,12 @@ impl ReplicaMover {
         master: Arc<MasterClient>,
         engine: Arc<ObjectEngine>,
         addresses: Arc<SegmentAddresses>,
+        unreachable: Arc<UnreachableOwners>,
     ) -> Self {
         let signal = Arc::<MoverSignal>::default();
         let (end, ended) = channel();
-        let carrier = MoverContext { master, engine, addresses, signal: signal.clone(), end };
+        let shared = signal.clone();
+        let carrier = MoverContext { master, engine, addresses, unreachable, signal: shared, end };
         Self { carrier: Mutex::new(Some(carrier)), signal, ended: Mutex::new(ended) }
     }
 
@@ -215,15 +219,25 @@ impl MoverContext {
         // An object that was read and has no outcome here would be reported as a good copy.
         assert_eq!(written.len(), good.len(), "one outcome per copy");
         for (one, read) in group.iter_mut().zip(read) {
-            one.outcome = read;
+            one.outcome = self.noted(&one.source, read);
         }
         for (at, written) in good.into_iter().zip(written) {
             let expected = group[at].checksum;
-            group[at].outcome = written.and_then(|found| match found == expected {
-                true => Ok(()),
-                false => Err(TransferError::Checksum { found, expected }),
-            });
+            group[at].outcome =
+                self.noted(&group[at].target, written).and_then(|found| match found == expected {
+                    true => Ok(()),
+                    false => Err(TransferError::Checksum { found, expected }),
+                });
         }
+    }
+
+    /// The outcome of one transfer; an owner that cannot be reached shows outside of it, too.
+    fn noted<T>(
+        &self,
+        place: &ReplicaAddress,
+        outcome: Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
+        outcome.inspect_err(|error| self.unreachable.note(place, error))
     }
 
     /// Tells the master, a few times if it does not answer: what it does not hear of costs it a

@@ -12,7 +12,7 @@ use perigee_metrics::{ClientCall, RpcKind};
 use perigee_rpc::{StartedBatch, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
-use perigee_transfer::{PeerError, ReplicaAddress, TransferError};
+use perigee_transfer::{ReplicaAddress, TransferError};
 use std::collections::HashMap;
 
 /// The keys of one attempt that were given places.
@@ -181,10 +181,9 @@ impl Store {
             assert_eq!(replicas.len(), writing.places.len(), "one per replica");
             exclude_faulty(&writing.places, &replicas, excluded);
             for (place, replica) in writing.places.iter().zip(&replicas) {
-                replica
-                    .as_ref()
-                    .err()
-                    .inspect(|error| self.unreachable.note(&self.cells, place, error));
+                if let Err(error) = replica {
+                    self.unreachable.note(place, error);
+                }
             }
             let PutOutcome { checksum, in_flight } = verdict(replicas);
             match checksum {
@@ -352,15 +351,12 @@ fn is_given_up(status: Status) -> bool {
     matches!(status, Status::ObjectNotFound | Status::InvalidWrite | Status::IllegalClient)
 }
 
-/// The status that the caller of a put gets. Clients of Mooncake take few codes for no more than a
-/// put that did not happen.
+/// The status that the caller of a put gets: one for all bytes that did not arrive, as Mooncake has
+/// it, whether their owner was out of reach, broke off or has lost the place.
 fn status_of(error: &TransferError) -> Status {
-    match (error, error.status()) {
-        (TransferError::Peer(PeerError::Unreachable { .. }), status) => status,
-        (_, known @ (Status::InvalidParams | Status::RpcTimeout | Status::NoAvailableHandle)) => {
-            known
-        }
-        _ => Status::RpcFail,
+    match error.status() {
+        known @ (Status::InvalidParams | Status::RpcTimeout | Status::NoAvailableHandle) => known,
+        _ => Status::TransferFail,
     }
 }
 

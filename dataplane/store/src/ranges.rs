@@ -58,7 +58,7 @@ impl Store {
             let mut again = Vec::new();
             for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
-                    self.unreachable.note(&self.cells, self.place(found, tried), error);
+                    self.unreachable.note(self.place(found, tried), error);
                 }
                 results[position] = outcome
                     .as_ref()

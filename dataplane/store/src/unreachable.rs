@@ -1,5 +1,5 @@
-//! Says loudly that the owner of a segment cannot be reached: its objects read as misses, so
-//! nothing else would show it.
+//! Says loudly that the owner of a segment cannot be reached: its objects read as misses, and
+//! copies to it fail in the background, so nothing else would show it.
 //! Invariant: every such transfer is counted; each endpoint is logged at most once per
 //! [`UNREACHABLE_LOG_PAUSE`].
 
@@ -8,23 +8,34 @@ use perigee_metrics::ClientCells;
 use perigee_shard::monotonic;
 use perigee_transfer::{PeerError, ReplicaAddress, TransferError};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// What calls and the replica mover of one client found out of reach.
+#[derive(Debug)]
+pub(crate) struct UnreachableOwners {
+    cells: Arc<ClientCells>,
+    log: UnreachableLog,
+}
 
 /// Endpoints that could not be reached: when each was logged last, and the failures that were not
 /// logged since.
 #[derive(Debug, Default)]
-pub(crate) struct UnreachableLog(Mutex<HashMap<String, (Duration, u64)>>);
+struct UnreachableLog(Mutex<HashMap<String, (Duration, u64)>>);
 
-impl UnreachableLog {
+impl UnreachableOwners {
+    pub(crate) fn counted_in(cells: Arc<ClientCells>) -> Self {
+        Self { cells, log: UnreachableLog::default() }
+    }
+
     /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
-    pub(crate) fn note(&self, cells: &ClientCells, place: &ReplicaAddress, error: &TransferError) {
+    pub(crate) fn note(&self, place: &ReplicaAddress, error: &TransferError) {
         let TransferError::Peer(PeerError::Unreachable { reason, .. }) = error else {
             return;
         };
-        cells.record_unreachable_owner();
+        self.cells.record_unreachable_owner();
         let segment = &place.segment;
-        if let Some(unlogged) = self.admit(&segment.endpoint, monotonic()) {
+        if let Some(unlogged) = self.log.admit(&segment.endpoint, monotonic()) {
             tracing::error!(
                 segment = %segment.id,
                 endpoint = segment.endpoint,
@@ -35,7 +46,9 @@ impl UnreachableLog {
             );
         }
     }
+}
 
+impl UnreachableLog {
     /// Counts a failure at `now`; if it is to be logged, the number of failures before it that were
     /// not.
     fn admit(&self, endpoint: &str, now: Duration) -> Option<u64> {

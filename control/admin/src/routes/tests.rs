@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use perigee_metrics::BuildInfo;
-use perigee_metrics::{MasterCells, MasterNumbers, SegmentNumbers};
+use perigee_metrics::{MasterCells, MasterNumbers};
 use perigee_schemas::Status;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -129,14 +129,9 @@ impl ControlPlane for Fake {
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {
-        let segment = |segment: &SegmentInfo| SegmentNumbers {
-            name: segment.text.name().to_owned(),
-            allocated_bytes: segment.used_bytes,
-            capacity_bytes: segment.capacity_bytes,
-            largest_free_bytes: 1,
-        };
-        let segments = self.segments.iter().map(segment).collect();
-        Ok(MasterNumbers { segments, keys: 2, ..Default::default() })
+        let allocated_bytes = self.segments.iter().map(|segment| segment.used_bytes).sum();
+        let capacity_bytes = self.segments.iter().map(|segment| segment.usable_bytes).sum();
+        Ok(MasterNumbers { allocated_bytes, capacity_bytes, keys: 2, ..Default::default() })
     }
 
     fn cells(&self) -> Vec<Arc<MasterCells>> {
@@ -172,6 +167,8 @@ fn segment_called(name: &str) -> SegmentInfo {
         base_address: 0x7f8f_2700_0000,
         capacity_bytes: 64 << 20,
         used_bytes: 9216,
+        usable_bytes: 32 << 20,
+        largest_free_bytes: 1,
         state: 1,
     }
 }
@@ -388,6 +385,9 @@ fn metrics_and_summary_have_mooncakes_content_type() {
     assert_eq!((metrics.status, metrics.content_type.as_str()), (200, METRICS));
     for line in [
         "segment_allocated_bytes{segment=\"127.0.0.1:17001\"} 9216",
+        "segment_total_capacity_bytes{segment=\"127.0.0.1:17001\"} 33554432",
+        "perigee_segment_largest_free_bytes{segment=\"127.0.0.1:17001\"} 1",
+        "master_total_capacity_bytes 33554432",
         "master_key_count 2",
         "perigee_ready 1",
     ] {
@@ -460,6 +460,20 @@ fn large_listings_come_in_pieces_that_are_whole_together() {
     assert_eq!(detail["total_segments"], SEGMENTS);
     let rows = detail["segments"].as_array().unwrap();
     assert!(rows.iter().map(|row| row["segment_name"].as_str().unwrap()).eq(names.iter()));
+}
+
+#[test]
+fn metrics_of_many_segments_come_in_pieces_and_each_segment_has_its_series() {
+    let names: Vec<String> = (0..4096).map(|number| format!("{number:0>200}")).collect();
+    let segments = names.iter().map(|name| segment_called(name)).collect();
+    let pieces = pieces_of(Fake { segments, down: false }, "/metrics");
+    assert!(pieces.len() > 8, "{}", pieces.len());
+    assert!(pieces.iter().all(|piece| piece.len() < 1 << 20));
+    let text = pieces.concat();
+    let series = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+    assert_eq!(series("segment_allocated_bytes{"), names.len());
+    assert_eq!(series("perigee_segment_largest_free_bytes{"), names.len());
+    assert!(text.contains("\nperigee_segments 4096\n"));
 }
 
 #[test]

@@ -72,7 +72,8 @@ fn names_outside_the_catalogue_are_refused() {
     samples.value("segment_allocated_bytes", &[], 1);
     samples.value("mooncake_transfer_read_bytes", &["real"], 1);
     samples.histogram("master_key_count", &[], &HistogramTotals::default());
-    assert_eq!(samples.refused().len(), 4);
+    samples.rows("master_key_count", [("a", 1)].into_iter());
+    assert_eq!(samples.refused().len(), 5);
     assert!(!samples.render().contains("no_such_thing"));
 }
 
@@ -82,6 +83,9 @@ fn number_of_label_sets_is_bounded() {
     for index in 0..LABEL_SETS_MAX + 10 {
         samples.value("segment_allocated_bytes", &[&index.to_string()], 1);
     }
+    let rows = (0..LABEL_SETS_MAX + 10).map(|index| (index.to_string(), 1));
+    samples.rows("segment_total_capacity_bytes", rows);
     let text = samples.render();
     assert_eq!(text.matches("\nsegment_allocated_bytes{").count(), LABEL_SETS_MAX);
+    assert_eq!(text.matches("\nsegment_total_capacity_bytes{").count(), LABEL_SETS_MAX);
 }

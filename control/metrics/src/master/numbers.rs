@@ -2,6 +2,7 @@
 //! [`MasterNumbers::merge`]; nothing here is an average.
 
 use crate::cell::HistogramTotals;
+use std::collections::HashMap;
 
 /// Numbers of one mounted segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,17 +11,39 @@ pub struct SegmentNumbers {
     pub name: String,
     /// Bytes allocated.
     pub allocated_bytes: u64,
-    /// Bytes of the segment.
+    /// Bytes of the segment that can be allocated.
     pub capacity_bytes: u64,
     /// Largest free extent in bytes.
     pub largest_free_bytes: u64,
 }
 
+impl SegmentNumbers {
+    /// One entry per name, in the order of the first of each: segments of the same name are added
+    /// up, their largest free extent is the largest of all.
+    #[must_use]
+    pub fn by_name(segments: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let (mut named, mut places) = (Vec::<Self>::new(), HashMap::new());
+        for segment in segments {
+            let place = *places.entry(segment.name.clone()).or_insert(named.len());
+            let Some(known) = named.get_mut(place) else {
+                named.push(segment);
+                continue;
+            };
+            known.allocated_bytes += segment.allocated_bytes;
+            known.capacity_bytes += segment.capacity_bytes;
+            known.largest_free_bytes = known.largest_free_bytes.max(segment.largest_free_bytes);
+        }
+        named
+    }
+}
+
 /// Numbers of the master's state; counters count since its start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MasterNumbers {
-    /// One entry per mounted segment.
-    pub segments: Vec<SegmentNumbers>,
+    /// Bytes allocated in all segments.
+    pub allocated_bytes: u64,
+    /// Bytes of all segments that can be allocated.
+    pub capacity_bytes: u64,
     /// Keys.
     pub keys: u64,
     /// Keys under a soft pin.
@@ -87,20 +110,10 @@ pub struct MasterNumbers {
 }
 
 impl MasterNumbers {
-    /// Adds the numbers of another part of the state. Segments of the same name are added up,
-    /// their largest free extent is the larger of the two.
+    /// Adds the numbers of another part of the state.
     pub fn merge(&mut self, other: Self) {
-        for segment in other.segments {
-            match self.segments.iter_mut().find(|known| known.name == segment.name) {
-                Some(known) => {
-                    known.allocated_bytes += segment.allocated_bytes;
-                    known.capacity_bytes += segment.capacity_bytes;
-                    known.largest_free_bytes =
-                        known.largest_free_bytes.max(segment.largest_free_bytes);
-                }
-                None => self.segments.push(segment),
-            }
-        }
+        self.allocated_bytes += other.allocated_bytes;
+        self.capacity_bytes += other.capacity_bytes;
         merge_histogram(&mut self.value_sizes, &other.value_sizes);
         self.keys += other.keys;
         self.soft_pinned_keys += other.soft_pinned_keys;
@@ -134,18 +147,6 @@ impl MasterNumbers {
             self.replacements[step] += other.replacements[step];
         }
         self.clients_expired += other.clients_expired;
-    }
-
-    /// Bytes allocated in all segments.
-    #[must_use]
-    pub fn allocated_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.allocated_bytes).sum()
-    }
-
-    /// Bytes of all segments.
-    #[must_use]
-    pub fn capacity_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.capacity_bytes).sum()
     }
 }
 

@@ -2,11 +2,13 @@
 //! the catalogue; a test checks that none is refused.
 
 use super::build::BuildInfo;
-use super::numbers::MasterNumbers;
+use super::numbers::{MasterNumbers, SegmentNumbers};
 use super::{CallTotals, MasterCells};
 use crate::exposition::Samples;
 use crate::family::MetricSource;
 use crate::rpc_kind::RpcKind;
+use std::fmt::Display;
+use std::sync::Arc;
 
 impl Samples {
     /// Samples of a master: cells of its shards and numbers of its state.
@@ -31,6 +33,32 @@ impl Samples {
         }
         samples
     }
+
+    /// Adds a sample of each mounted segment to the families of segments; their lines are made when
+    /// their piece of the text is.
+    pub fn add_segments(&mut self, segments: Vec<SegmentNumbers>) {
+        self.value("perigee_segments", &[], segments.len());
+        let segments: Arc<[SegmentNumbers]> = SegmentNumbers::by_name(segments).into();
+        let used = |it: &SegmentNumbers| ratio(it.allocated_bytes, it.capacity_bytes);
+        self.of_each(&segments, "segment_allocated_bytes", |it| it.allocated_bytes);
+        self.of_each(&segments, "segment_total_capacity_bytes", |it| it.capacity_bytes);
+        self.of_each(&segments, "perigee_segment_used_ratio", used);
+        self.of_each(&segments, "perigee_segment_largest_free_bytes", |it| it.largest_free_bytes);
+    }
+
+    fn of_each<V: Display>(
+        &mut self,
+        segments: &Arc<[SegmentNumbers]>,
+        name: &str,
+        value: impl Fn(&SegmentNumbers) -> V + Send + 'static,
+    ) {
+        let segments = segments.clone();
+        let rows = (0..segments.len()).map(move |at| {
+            let segment = &segments[at];
+            (segment.name.clone(), value(segment))
+        });
+        self.rows(name, rows);
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a shown ratio needs no more than 53 bits")]
@@ -44,18 +72,9 @@ fn seconds(ns: u64) -> f64 {
 }
 
 fn add_space(samples: &mut Samples, numbers: &MasterNumbers) {
-    samples.value("master_allocated_bytes", &[], numbers.allocated_bytes());
-    samples.value("master_total_capacity_bytes", &[], numbers.capacity_bytes());
-    samples.value("perigee_segments", &[], numbers.segments.len());
+    samples.value("master_allocated_bytes", &[], numbers.allocated_bytes);
+    samples.value("master_total_capacity_bytes", &[], numbers.capacity_bytes);
     samples.value("perigee_parked_bytes", &[], numbers.parked_bytes);
-    for segment in &numbers.segments {
-        let label = [segment.name.as_str()];
-        let used = ratio(segment.allocated_bytes, segment.capacity_bytes);
-        samples.value("segment_allocated_bytes", &label, segment.allocated_bytes);
-        samples.value("segment_total_capacity_bytes", &label, segment.capacity_bytes);
-        samples.value("perigee_segment_used_ratio", &label, used);
-        samples.value("perigee_segment_largest_free_bytes", &label, segment.largest_free_bytes);
-    }
 }
 
 fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Samples;
+use crate::limits::{LABEL_SETS_MAX, PIECE_BYTES};
 
 const BUILD: BuildInfo = BuildInfo { version: "1.2.3", commit: "abc", reactor: "epoll" };
 
@@ -50,27 +51,69 @@ fn shards_are_summed_when_read() {
 
 #[test]
 fn every_name_the_master_writes_is_in_the_catalogue() {
-    let numbers = MasterNumbers { segments: vec![segment("a", 1)], ..Default::default() };
-    let samples = Samples::of_master([&MasterCells::default()], &numbers, BUILD);
+    let cells = MasterCells::default();
+    let mut samples = Samples::of_master([&cells], &MasterNumbers::default(), BUILD);
+    samples.add_segments(vec![segment("a", 1)]);
     assert_eq!(samples.refused(), Vec::<String>::new());
 }
 
 #[test]
-fn parts_of_one_segment_are_added_up() {
+fn parts_of_the_state_are_added_up() {
     let mut numbers =
-        MasterNumbers { segments: vec![segment("a", 10)], keys: 2, ..Default::default() };
+        MasterNumbers { allocated_bytes: 10, capacity_bytes: 100, keys: 2, ..Default::default() };
     let other = MasterNumbers {
-        segments: vec![segment("a", 5), segment("b", 1)],
+        allocated_bytes: 6,
+        capacity_bytes: 200,
         keys: 3,
         value_sizes: HistogramTotals { counts: vec![1; 8], sum: 7 },
         ..Default::default()
     };
     numbers.merge(other);
-    assert_eq!((numbers.keys, numbers.allocated_bytes(), numbers.capacity_bytes()), (5, 16, 300));
+    assert_eq!((numbers.keys, numbers.allocated_bytes, numbers.capacity_bytes), (5, 16, 300));
     let text = Samples::of_master([], &numbers, BUILD).render();
-    assert!(text.contains("\nsegment_allocated_bytes{segment=\"a\"} 15\n"));
-    assert!(text.contains("\nperigee_segment_used_ratio{segment=\"b\"} 0.01\n"));
+    assert!(text.contains("\nmaster_total_capacity_bytes 300\n"));
     assert!(text.contains("\nmaster_value_size_bytes_count 8\n"));
+}
+
+#[test]
+fn segments_of_one_name_are_one_series() {
+    let mut samples = Samples::of_master([], &MasterNumbers::default(), BUILD);
+    samples.add_segments(vec![segment("a", 10), segment("b", 1), segment("a", 5)]);
+    let text = samples.render();
+    for line in [
+        "segment_allocated_bytes{segment=\"a\"} 15",
+        "segment_total_capacity_bytes{segment=\"a\"} 200",
+        "perigee_segment_used_ratio{segment=\"b\"} 0.01",
+        "perigee_segment_largest_free_bytes{segment=\"a\"} 40",
+        "perigee_segments 3",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line}");
+    }
+    assert_eq!(text.matches("\nsegment_allocated_bytes{").count(), 2);
+}
+
+#[test]
+fn the_text_of_many_segments_comes_in_bounded_pieces_that_are_whole_together() {
+    let many = || {
+        let segments = (0..LABEL_SETS_MAX).map(|at| segment(&format!("{at:0>250}"), 1)).collect();
+        let mut samples = Samples::of_master([], &MasterNumbers::default(), BUILD);
+        samples.add_segments(segments);
+        samples
+    };
+    let pieces: Vec<String> = many().pieces().collect();
+    let whole = pieces.concat();
+    assert!(whole.len() > 16 * PIECE_BYTES, "4 families of long names");
+    assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + (64 << 10)));
+    for name in ["segment_allocated_bytes", "perigee_segment_largest_free_bytes"] {
+        assert_eq!(whole.matches(&format!("\n{name}{{")).count(), LABEL_SETS_MAX, "{name}");
+    }
+    let families = whole.lines().filter(|line| line.starts_with("# TYPE ")).count();
+    let usual = Samples::of_master([], &MasterNumbers::default(), BUILD);
+    let usual: Vec<String> = usual.pieces().collect();
+    assert_eq!(usual.len(), 1, "a usual scrape is one piece");
+    let wanted = usual[0].lines().filter(|line| line.starts_with("# TYPE ")).count();
+    assert_eq!(families, wanted);
+    assert_eq!(many().render(), whole);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Listings of segments with how full they are, page by page.
 //! Invariant: a page looks at [`SEGMENTS_PER_PAGE`] segments at most, and other calls get their
-//! turn between two pages.
+//! turn between two pages. Callers bound how many pages are made at a time.
 
 use super::control_shard::ControlShard;
-use perigee_master::{Registry, SegmentSpec};
+use perigee_master::{Registry, SegmentGauges, SegmentSpec};
 use perigee_schemas::Status;
 use perigee_schemas::limits::SEGMENTS_PER_PAGE;
 use perigee_shard::Environment;
@@ -17,6 +17,22 @@ pub(crate) struct SegmentUsage {
     /// Mooncake's segment status.
     pub(crate) state: u8,
     pub(crate) allocated_bytes: u64,
+    /// Bytes that can be allocated, with those that are.
+    pub(crate) usable_bytes: u64,
+    /// The largest object that fits without eviction.
+    pub(crate) largest_free_bytes: u64,
+}
+
+impl SegmentUsage {
+    fn unused(spec: Arc<SegmentSpec>, state: u8) -> Self {
+        Self { spec, state, allocated_bytes: 0, usable_bytes: 0, largest_free_bytes: 0 }
+    }
+
+    fn add(&mut self, part: SegmentGauges) {
+        self.allocated_bytes += part.allocated_bytes;
+        self.usable_bytes += part.capacity_bytes;
+        self.largest_free_bytes = self.largest_free_bytes.max(part.largest_free_bytes);
+    }
 }
 
 /// Names of segments that are asked for; without any, all are.
@@ -40,13 +56,12 @@ impl<E: Environment> ControlShard<E> {
     /// The page of a listing that begins at a segment's number.
     ///
     /// # Errors
-    /// `RpcTimeout`: others list too much at this moment; `InternalError`: a shard is gone.
+    /// `InternalError`: a shard is gone.
     pub(crate) async fn segment_page(
         &self,
         names: &SegmentNames,
         from: u32,
     ) -> Result<SegmentPage, Status> {
-        let _turn = self.listings.turn(&self.environment).await?;
         let names = names.clone();
         // It is posted to this shard too: calls that wait in its mailbox come first.
         let listed = self.on(0, move |first| first.numbered(&names, from)).await;
@@ -55,13 +70,13 @@ impl<E: Environment> ControlShard<E> {
         let numbers: Arc<[u32]> = segments.iter().map(|(number, _)| *number).collect();
         let shares = (0..self.members().len()).map(|owner| {
             let numbers = numbers.clone();
-            self.on(owner, move |shard| shard.allocated_of(&numbers))
+            self.on(owner, move |shard| shard.gauges_of(&numbers))
         });
         let shares: Vec<_> = shares.collect();
         for share in shares {
             let share = share.await.flatten().ok_or(Status::InternalError)?;
-            for ((_, segment), allocated_bytes) in segments.iter_mut().zip(share) {
-                segment.allocated_bytes += allocated_bytes;
+            for ((_, segment), part) in segments.iter_mut().zip(share) {
+                part.into_iter().for_each(|part| segment.add(part));
             }
         }
         let segments = segments.into_iter().map(|(_, segment)| segment).collect();
@@ -76,19 +91,17 @@ impl<E: Environment> ControlShard<E> {
         for view in views.by_ref().take(SEGMENTS_PER_PAGE) {
             if names.is_empty() || names.contains(&view.spec.name) {
                 let (spec, state) = (view.spec.clone(), view.state as u8);
-                page.segments.push((view.index, SegmentUsage { spec, state, allocated_bytes: 0 }));
+                page.segments.push((view.index, SegmentUsage::unused(spec, state)));
             }
         }
         page.next = views.next().map(|view| view.index);
         Some(page)
     }
 
-    /// Allocated bytes of this shard's part of each segment.
-    fn allocated_of(&self, segments: &[u32]) -> Vec<u64> {
+    /// How this shard's part of each segment stands, if it is readable.
+    fn gauges_of(&self, segments: &[u32]) -> Vec<Option<SegmentGauges>> {
         let keys = self.keys.borrow();
-        let allocated =
-            |segment: &u32| keys.segment_gauge(*segment).map_or(0, |gauges| gauges.allocated_bytes);
-        segments.iter().map(allocated).collect()
+        segments.iter().map(|segment| keys.segment_gauge(*segment)).collect()
     }
 }
 

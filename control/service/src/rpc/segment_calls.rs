@@ -117,6 +117,7 @@ pub(super) async fn query_segments(
     let names = request.names();
     within_limit(names.as_ref().map_or(0, flatbuffers::Vector::len), "segment names")?;
     let names: SegmentNames = Arc::new(names.into_iter().flatten().map(str::to_owned).collect());
+    let _turn = shard.listings.turn(&shard.environment).await.map_err(no_page)?;
     let page = shard.segment_page(&names, request.from()).await;
     let SegmentPage { segments: uses, next } = page.map_err(no_page)?;
     let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();

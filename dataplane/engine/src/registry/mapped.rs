@@ -17,12 +17,12 @@ pub(crate) fn check_mapped(address: u64, bytes: u64) -> Result<(), BufferError> 
     })
 }
 
-/// Whether every byte of a range may be written, as far as the list of mappings tells; `None` if it
-/// cannot be read.
-pub(super) fn is_writable(address: u64, bytes: u64) -> Option<bool> {
+/// Whether the rights of every byte of a range begin with `rights` (`r`, `rw`), as far as the list
+/// of mappings tells; `None` if it cannot be read.
+pub(super) fn has_rights(address: u64, bytes: u64, rights: &str) -> Option<bool> {
     let list = std::fs::read_to_string("/proc/self/maps").ok()?;
     let end = address.saturating_add(bytes);
-    Some(covers(list.lines(), address, end))
+    Some(covers(list.lines(), rights, address, end))
 }
 
 /// Whether the kernel finds nothing against writing to a range now; it is asked for the pages that
@@ -46,19 +46,19 @@ fn populates(address: u64, bytes: u64) -> bool {
     unsafe { libc::madvise(first as *mut libc::c_void, length, advice) == 0 }
 }
 
-/// Whether writable mappings follow each other from `next` to `end`; the kernel lists them in
-/// order.
-fn covers<'a>(lines: impl Iterator<Item = &'a str>, mut next: u64, end: u64) -> bool {
+/// Whether mappings with these rights follow each other from `next` to `end`; the kernel lists them
+/// in order.
+fn covers<'a>(lines: impl Iterator<Item = &'a str>, rights: &str, mut next: u64, end: u64) -> bool {
     for line in lines {
         let mut words = line.split_ascii_whitespace();
         let range = words.next().and_then(|range| range.split_once('-'));
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let bounds = range.and_then(|(from, to)| Some((number(from)?, number(to)?)));
-        let writable = words.next().is_some_and(|rights| rights.starts_with("rw"));
+        let is_allowed = words.next().is_some_and(|found| found.starts_with(rights));
         if let Some((from, to)) = bounds
             && (from..to).contains(&next)
         {
-            if !writable {
+            if !is_allowed {
                 return false;
             }
             next = to;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_writable_mappings_without_a_gap_are_writable() {
+    fn a_range_has_the_rights_that_all_of_its_mappings_have_without_a_gap() {
         let list = "1000-2000 rw-p 0 00:00 0\n2000-3000 rw-s 0 00:00 0 /x\n3000-4000 r--p 0 00:00 0\n5000-6000 rw-p";
         for (from, to, expected) in [
             (0x1000, 0x3000, true),
@@ -101,14 +101,16 @@ mod tests {
             (0x0fff, 0x1001, false),
             (0x5000, 0x6001, false),
         ] {
-            assert_eq!(covers(list.lines(), from, to), expected, "{from:x}-{to:x}");
+            assert_eq!(covers(list.lines(), "rw", from, to), expected, "{from:x}-{to:x}");
         }
+        assert!(covers(list.lines(), "r", 0x2fff, 0x3001));
+        assert!(!covers("1000-2000 ---p 0".lines(), "r", 0x1000, 0x1001));
         let bytes = vec![0u8; 100_000];
-        let code = covers as fn(std::str::Lines<'static>, u64, u64) -> bool as usize as u64;
+        let code = check_mapped as fn(u64, u64) -> Result<(), BufferError> as usize as u64;
         for (address, bytes, expected) in
             [(bytes.as_ptr() as u64, 100_000, true), (code, 1, false), (64, 4096, false)]
         {
-            assert_eq!(is_writable(address, bytes), Some(expected));
+            assert_eq!(has_rights(address, bytes, "rw"), Some(expected));
             assert_eq!(takes_writes(address, bytes), expected);
         }
     }

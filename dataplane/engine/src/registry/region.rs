@@ -31,7 +31,9 @@ pub(crate) struct RegisteredRegion {
     private: bool,
     /// The segment that it is the whole of, if it can be handed to peers on this host.
     segment: Option<Arc<Segment>>,
-    /// Whether all of it may be written, as far as it is known.
+    /// Whether all of it may be read, as far as it is known, ...
+    readable: OnceLock<bool>,
+    /// ... and written.
     writable: OnceLock<bool>,
 }
 
@@ -50,6 +52,7 @@ impl RegisteredRegion {
             on_device: false,
             private: false,
             segment: None,
+            readable: OnceLock::new(),
             writable: OnceLock::new(),
         }
     }
@@ -67,7 +70,7 @@ impl RegisteredRegion {
 
     /// Whether the CPU may read it, and write it if `written`, without a fault.
     pub(crate) fn is_touchable(&self, written: bool) -> bool {
-        !self.on_device && (!written || self.is_writable())
+        !self.on_device && if written { self.is_writable() } else { self.is_readable() }
     }
 
     /// Whether a range of it may be written: registered memory may be a file that is mapped for
@@ -76,15 +79,23 @@ impl RegisteredRegion {
         self.on_device || self.is_writable() || mapped::takes_writes(address, bytes)
     }
 
-    /// Whether all of it may be written. Looked up once; not if the process is out of descriptors.
+    fn is_readable(&self) -> bool {
+        self.has(&self.readable, "r")
+    }
+
     fn is_writable(&self) -> bool {
+        self.has(&self.writable, "rw")
+    }
+
+    /// Whether all of it has rights that begin with `rights`. Looked up once; not if the process is
+    /// out of descriptors.
+    fn has(&self, known: &OnceLock<bool>, rights: &str) -> bool {
         if self.segment.is_some() {
             return true;
         }
-        let known = self.writable.get().copied();
-        known.unwrap_or_else(|| {
-            let found = mapped::is_writable(self.address, self.bytes);
-            found.is_some_and(|writable| *self.writable.get_or_init(|| writable))
+        known.get().copied().unwrap_or_else(|| {
+            let found = mapped::has_rights(self.address, self.bytes, rights);
+            found.is_some_and(|found| *known.get_or_init(|| found))
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a failed or repeated write comes to.
 
 use super::*;
-use perigee_transfer::SegmentAddress;
+use perigee_transfer::{PeerError, SegmentAddress};
 use std::sync::Arc;
 
 fn broken() -> TransferError {
@@ -57,14 +57,15 @@ fn only_segments_that_are_gone_or_whose_peers_are_are_avoided_and_each_once() {
 }
 
 #[test]
-fn a_put_that_found_no_place_fails_as_one_whose_peer_did_not_answer() {
+fn bytes_that_did_not_arrive_have_one_code_whatever_became_of_their_owner() {
     let outside = TransferError::OutOfBounds { offset: 0, bytes: 1 };
-    for error in [refused(), outside, TransferError::Stale, broken()] {
-        assert_eq!(status_of(&error), Status::RpcFail, "{error}");
-    }
     let unreachable =
         TransferError::Peer(PeerError::Unreachable { peer: String::new(), reason: String::new() });
-    assert_eq!(status_of(&unreachable), Status::TransferFail);
+    for error in [refused(), outside, TransferError::Stale, broken(), unreachable] {
+        assert_eq!(status_of(&error), Status::TransferFail, "{error}");
+    }
+    let late = PeerError::Deadline { peer: String::new(), deadline: std::time::Duration::ZERO };
+    assert_eq!(status_of(&TransferError::Peer(late)), Status::RpcTimeout);
     let memory = status_of(&TransferError::Peer(PeerError::LocalMemory));
     assert_eq!(memory, Status::InvalidParams);
 }

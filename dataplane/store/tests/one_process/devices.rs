@@ -184,3 +184,22 @@ fn addresses_without_memory_are_refused_and_the_process_lives() {
         client.remove(&["good", "half"], true);
     }
 }
+
+#[test]
+fn a_registered_buffer_that_may_only_be_read_takes_puts_and_refuses_gets() {
+    static BYTES: [u8; 8192] = [5; 8192];
+    let cluster = master(&[]);
+    let _node = store(&cluster, ANY, 64 << 20, true);
+    let constant = CallerRange::named(BYTES.as_ptr() as usize, BYTES.len());
+    for shared_memory in [true, false] {
+        let client = store(&cluster, ANY, 0, shared_memory);
+        assert_eq!(client.register_buffer(constant.address, constant.bytes), Status::Ok);
+        assert_eq!(put_pieces(&client, "key", &[constant]), Status::Ok);
+        let refused = Err(Status::InvalidParams);
+        assert_eq!(get_pieces(&client, "key", &[constant]), refused);
+        let range = RangeRequest { key: "key", source_offset: 0, target: constant };
+        assert_eq!(client.read_ranges(&[range]), [refused]);
+        assert!(get(&client, "key").unwrap() == BYTES);
+        client.remove(&["key"], true);
+    }
+}

@@ -1,13 +1,14 @@
 //! Objects whose owner cannot be reached.
 //! Invariant: a reader gets a miss on every path, counted once per replica tried, and no code that
-//! speaks of the master; a writer hears that its bytes did not arrive.
+//! speaks of the master; a writer hears that its bytes did not arrive; a copy that a node makes for
+//! others counts as a call does.
 
-use crate::cluster::{ANY, master, on, piece, put, store};
+use crate::cluster::{ANY, master, on, piece, put, store, until};
 use perigee_metrics::{BuildInfo, Samples};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
-use perigee_store::{GetRequest, RangeRequest, Store};
+use perigee_store::{GetRequest, RangeRequest, Store, TaskSpec, TaskState};
 use std::net::TcpListener;
 
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -72,5 +73,29 @@ fn every_read_from_an_owner_that_cannot_be_reached_is_a_miss_and_a_write_is_not_
         assert_eq!(client.exist(&["new"]), [Ok(false)]);
         client.close();
     }
+    cluster.stop();
+}
+
+#[test]
+fn a_copy_or_move_to_an_owner_that_cannot_be_reached_is_counted_where_it_was_tried() {
+    let flags = ["--verify_segments=false", "--max_retry_attempts=1"];
+    let cluster = master(&flags);
+    mount_away(&cluster, &["away"]);
+    let node = store(&cluster, "127.0.0.1:22009", SEGMENT_BYTES, false);
+    let (source, value) = (node.hostname(), vec![3; OBJECT_BYTES]);
+    assert_eq!(put(&node, "key", &value, &on(&source, false)), Status::Ok);
+    assert_eq!(unreachable_owners(&node), 0);
+    let copy = TaskSpec::Copy { targets: &[NAME] };
+    let onward = TaskSpec::Move { source: &source, target: NAME };
+    for spec in [copy, onward] {
+        let before = unreachable_owners(&node);
+        let id = node.create_task("key", &spec).unwrap();
+        let failed = until("the end of the task", || {
+            Some(node.query_task(id).unwrap()).filter(|task| task.state == TaskState::Failed)
+        });
+        assert!(failed.message.contains(Status::TransferFail.name()), "{failed:?}");
+        assert!(unreachable_owners(&node) > before, "{spec:?}");
+    }
+    node.close();
     cluster.stop();
 }

@@ -1,5 +1,5 @@
 //! Places and objects that go while their bytes are on their way.
-//! Invariant: a put finds another place, or fails as one whose peer did not answer.
+//! Invariant: a put finds another place, or answers that its bytes did not arrive.
 
 use crate::cluster::{ANY, data, get, master, on, piece, put, store};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
@@ -7,7 +7,7 @@ use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::{PutRequest, ReplicateConfig, Store};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
@@ -62,7 +62,7 @@ fn a_put_onto_a_segment_that_its_owner_has_not_got_goes_elsewhere() {
 }
 
 #[test]
-fn a_put_that_has_no_place_but_vanished_ones_fails_like_one_whose_peer_is_silent() {
+fn a_put_that_has_no_place_but_vanished_ones_did_not_arrive() {
     // The owner of a vanished segment does not answer for it.
     let cluster = master(&["--verify_segments=false"]);
     let node = store(&cluster, ANY, SEGMENT_BYTES, false);
@@ -72,17 +72,23 @@ fn a_put_that_has_no_place_but_vanished_ones_fails_like_one_whose_peer_is_silent
     assert_eq!(put(&node, "full", &full, &pinned), Status::Ok);
     let value = data(3, 2 * OBJECT_BYTES);
     let config = ReplicateConfig::default();
-    assert_eq!(put(&node, "key", &value, &config), Status::RpcFail);
+    assert_eq!(put(&node, "key", &value, &config), Status::TransferFail);
     node.close();
     cluster.stop();
 }
 
+/// What happens, with the connection of the writer.
+type Event = dyn Fn(&TcpStream) + Send + Sync;
+
 /// Passes bytes on to a data port. Between an object's bytes and the answer to them something
 /// happens.
-fn intercept(upstream: SocketAddr, event: impl Fn() + Send + Sync + 'static) -> SocketAddr {
+fn intercept(
+    upstream: SocketAddr,
+    event: impl Fn(&TcpStream) + Send + Sync + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap();
-    let event: Arc<dyn Fn() + Send + Sync> = Arc::new(event);
+    let event: Arc<Event> = Arc::new(event);
     // An object may go over several connections.
     let seen_bytes = Arc::<AtomicU64>::default();
     std::thread::spawn(move || {
@@ -94,14 +100,9 @@ fn intercept(upstream: SocketAddr, event: impl Fn() + Send + Sync + 'static) -> 
     port
 }
 
-fn pass(
-    client: TcpStream,
-    server: TcpStream,
-    seen_bytes: Arc<AtomicU64>,
-    event: Arc<dyn Fn() + Send + Sync>,
-) {
+fn pass(client: TcpStream, server: TcpStream, seen_bytes: Arc<AtomicU64>, event: Arc<Event>) {
     let (to_server, to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-    let seen = seen_bytes.clone();
+    let (seen, writer) = (seen_bytes.clone(), client.try_clone().unwrap());
     std::thread::spawn(move || {
         pump(client, to_server, |bytes| {
             seen.fetch_add(bytes, Ordering::AcqRel);
@@ -110,7 +111,7 @@ fn pass(
     std::thread::spawn(move || {
         pump(server, to_client, |_| {
             if seen_bytes.load(Ordering::Acquire) >= PAYLOAD_SEEN_BYTES {
-                event();
+                event(&writer);
             }
         });
     });
@@ -140,15 +141,23 @@ struct Intercepted {
 }
 
 impl Intercepted {
+    /// The event happens once.
     fn start(event: impl Fn(&MasterClient, &SegmentOffer) + Send + Sync + 'static) -> Self {
+        let once = Once::new();
+        Self::start_with(move |_, speaker, lent| once.call_once(|| event(speaker, lent)))
+    }
+
+    fn start_with(
+        event: impl Fn(&TcpStream, &MasterClient, &SegmentOffer) + Send + Sync + 'static,
+    ) -> Self {
         let (cluster, elsewhere) =
             (master(&["--client_ttl=3600", "--verify_segments=false"]), master(&[]));
         let owner = store(&elsewhere, ANY, SEGMENT_BYTES, false);
         let node = store(&cluster, ANY, SEGMENT_BYTES, false);
         let mut offer = offer_of(&elsewhere, &owner);
         let upstream = offer.endpoint.parse().unwrap();
-        let (speaker, lent, once) = (caller(&cluster, Identity(7)), offer.clone(), Once::new());
-        let port = intercept(upstream, move || once.call_once(|| event(&speaker, &lent)));
+        let (speaker, lent) = (caller(&cluster, Identity(7)), offer.clone());
+        let port = intercept(upstream, move |writer| event(writer, &speaker, &lent));
         offer.endpoint = port.to_string();
         let name = offer.name.clone();
         let mounted = caller(&cluster, Identity(7)).mount(&[offer], false, 1);
@@ -175,6 +184,20 @@ fn a_put_whose_segment_goes_before_it_ends_is_put_elsewhere() {
     assert!(get(&intercepted.node, "key").unwrap() == value);
     let left = caller(&intercepted.cluster, Identity(1)).segments(&[]);
     assert_eq!(left.unwrap().len(), 1, "the segment was unmounted");
+    intercepted.stop();
+}
+
+#[test]
+fn a_put_whose_owner_breaks_off_in_the_middle_did_not_arrive() {
+    let intercepted = Intercepted::start_with(|writer, _, _| {
+        writer.shutdown(Shutdown::Both).unwrap_or_default();
+    });
+    let (node, name) = (&intercepted.node, &intercepted.name);
+    let full = data(4, SEGMENT_BYTES as usize - OBJECT_BYTES / 2);
+    assert_eq!(put(node, "full", &full, &on(&node.hostname(), true)), Status::Ok);
+    let value = data(5, OBJECT_BYTES);
+    assert_eq!(put(node, "key", &value, &on(name, false)), Status::TransferFail);
+    assert_eq!(node.exist(&["key"]), [Ok(false)]);
     intercepted.stop();
 }
 

@@ -40,6 +40,8 @@ fn a_segment_whose_owner_lacks_memory_is_used_as_if_it_were_smaller() {
     };
     usable(&mut stage, bytes / 2);
     assert_eq!(stage.shard.gauges().capacity_bytes, bytes / 2);
+    let fits = stage.shard.segment_gauge(0).map(|gauges| gauges.largest_free_bytes);
+    assert_eq!(fits, Some(bytes / 2), "no object fits where the owner has no memory");
     for key in ["a", "b", "c"] {
         stage.put(key);
     }
