@@ -12,7 +12,6 @@ mod given_back;
 mod key_report;
 mod lend;
 mod listed_key;
-mod locate;
 mod members;
 mod mount;
 mod move_task;
@@ -58,21 +57,17 @@ use crate::draining::Drain;
 use crate::generations::Generations;
 use crate::ghosts::Ghosts;
 use crate::group::{GroupLedger, Groups};
-use crate::idle_ages::IdleAges;
-use crate::index::KeyIndex;
-use crate::key::hash_key;
 use crate::key_events::KeyEventQueue;
+use crate::keys::Keys;
 use crate::moving::ReplicaMoves;
-use crate::object::Object;
 use crate::pending::PendingPuts;
-use crate::quarantine::Quarantine;
-use crate::random::Xorshift;
-use crate::replica::Replica;
+use crate::replicas::Replicas;
+use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
 use crate::shard_task::ShardTasks;
-use crate::shares::Shares;
-use crate::slab::Slab;
 use crate::soft_pins::SoftPins;
+use crate::space::Space;
+use crate::touch_clock::TouchClock;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -82,15 +77,15 @@ use crate::soft_pins::SoftPins;
 pub struct KeyShard {
     settings: ShardSettings,
     now_ms: u64,
-    index: KeyIndex,
-    objects: Slab<Object>,
-    /// Most objects there were since [`KeyShard::take_peak_keys`].
-    peak_keys: usize,
-    replicas: Slab<Replica>,
-    shares: Shares,
+    /// Batch calls so far.
+    calls: u64,
+    keys: Keys,
+    replicas: Replicas,
+    space: Space,
+    ranking: SegmentRanking,
     pending: PendingPuts,
     groups: Groups,
-    quarantine: Quarantine,
+    clock: TouchClock,
     moves: ReplicaMoves,
     /// Drain jobs under way.
     drains: BTreeMap<u128, Drain>,
@@ -98,22 +93,9 @@ pub struct KeyShard {
     tasks: ShardTasks,
     soft_pins: SoftPins,
     ghosts: Ghosts,
-    random: Xorshift,
-    /// Touches so far.
-    clock: u64,
-    ages: IdleAges,
-    /// Batch calls so far.
-    calls: u64,
-    generations: Generations,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
     counters: ShardCounters,
-    /// Hashes of the current batch's keys, kept for its memory.
-    hashes: Vec<u64>,
-    /// Objects of the current batch, kept for its memory.
-    found: Vec<u32>,
-    /// Segments to try for the current key, kept for its memory.
-    candidates: Vec<u32>,
 }
 
 impl KeyShard {
@@ -127,35 +109,24 @@ impl KeyShard {
     /// ledger.
     pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
         let index = settings.index;
-        let seed = settings.seed.wrapping_add(index as u64);
-        let pending = PendingPuts::new(settings.generation_base);
-        let generations = Generations::new(&settings);
         Self {
-            settings,
             now_ms: 0,
-            index: KeyIndex::new(),
-            objects: Slab::new(),
-            peak_keys: 0,
-            replicas: Slab::new(),
-            shares: Shares::default(),
-            pending,
+            calls: 0,
+            keys: Keys::new(),
+            replicas: Replicas::new(Generations::new(&settings)),
+            space: Space::default(),
+            ranking: SegmentRanking::new(&settings),
+            pending: PendingPuts::new(settings.generation_base),
             groups: Groups::new(groups, index),
-            quarantine: Quarantine::default(),
+            clock: TouchClock::default(),
             moves: ReplicaMoves::default(),
             drains: BTreeMap::new(),
             tasks: ShardTasks::default(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
-            random: Xorshift::new(seed),
-            clock: 0,
-            ages: IdleAges::default(),
-            calls: 0,
-            generations,
             events: None,
             counters: ShardCounters::default(),
-            hashes: Vec::new(),
-            found: Vec::new(),
-            candidates: Vec::new(),
+            settings,
         }
     }
 
@@ -171,18 +142,18 @@ impl KeyShard {
 
     /// Most keys there were since this was asked last.
     pub fn take_peak_keys(&mut self) -> u64 {
-        std::mem::replace(&mut self.peak_keys, self.objects.len()) as u64
+        self.keys.take_peak() as u64
     }
 
     /// The state in numbers.
     pub fn gauges(&self) -> ShardGauges {
         let mut gauges = ShardGauges {
-            keys: self.objects.len() as u64,
+            keys: self.keys.len() as u64,
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
             moves: self.moves.len() as u64,
-            parked_bytes: self.quarantine.bytes(),
-            staging_bytes: self.quarantine.staging_bytes(),
+            parked_bytes: self.space.quarantine().bytes(),
+            staging_bytes: self.space.quarantine().staging_bytes(),
             ..ShardGauges::default()
         };
         for segment in self.segment_gauges() {
@@ -194,12 +165,12 @@ impl KeyShard {
 
     /// The state of each readable segment in numbers, in order of segment numbers.
     pub fn segment_gauges(&self) -> impl Iterator<Item = SegmentGauges> + '_ {
-        self.shares.gauges()
+        (0..self.space.bound()).filter_map(|segment| self.segment_gauge(segment))
     }
 
     /// The state of one segment in numbers, if it is readable.
     pub fn segment_gauge(&self, segment: u32) -> Option<SegmentGauges> {
-        self.shares.gauges_of(segment)
+        self.space.gauges_of(segment, self.replicas.count_in(segment))
     }
 
     /// Starts a call: time never goes back.
@@ -209,13 +180,9 @@ impl KeyShard {
         self.drop_retired();
     }
 
-    fn find(&self, key: &[u8]) -> Option<u32> {
-        self.index.find(&self.objects, hash_key(key), key)
-    }
-
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
-        let first = self.objects[object].first;
-        self.replicas.chain(first).any(|id| self.shares.is_readable(self.replicas[id].segment))
+        let first = self.keys[object].first;
+        self.replicas.chain(first).any(|id| self.space.is_readable(self.replicas[id].segment))
     }
 }

@@ -61,9 +61,8 @@ impl KeyShard {
     }
 
     fn report(&self, drain: &Drain, job: u128) -> DrainReport {
-        let replicas =
-            |segment: &u32| self.shares.get(*segment).map_or(0, |share| share.recency.len());
-        let leased = |segment: &u32| self.quarantine.leased_of(*segment);
+        let replicas = |segment: &u32| self.replicas.count_in(*segment);
+        let leased = |segment: &u32| self.space.quarantine().leased_of(*segment);
         let replicas: usize = drain.sources.iter().map(replicas).sum();
         let leased: u64 = drain.sources.iter().map(leased).sum();
         let active = self.moves.count_of(job);
@@ -114,7 +113,7 @@ impl KeyShard {
     /// Begins to move a replica if it lies in a source; nothing if it does not.
     fn meet(&mut self, drain: &mut Drain, order: &DrainOrder, id: u32) -> Option<DrainStep> {
         let replica = self.replicas.get(id)?;
-        if !order.sources.contains(&replica.segment) || !self.shares.is_readable(replica.segment) {
+        if !order.sources.contains(&replica.segment) || !self.space.is_readable(replica.segment) {
             return None;
         }
         let (object, generation) = (replica.object, replica.generation);
@@ -124,7 +123,7 @@ impl KeyShard {
         if drain.has_given_up(generation) {
             return Some(DrainStep::GivenUp);
         }
-        let first = self.objects[object].first;
+        let first = self.keys[object].first;
         let complete = self.replicas.chain(first).any(|other| other == id);
         let free = complete && self.moves.get(object).is_none();
         if !free || !drain.may_try(generation, self.now_ms) {
@@ -160,7 +159,7 @@ impl KeyShard {
         if open.is_empty() {
             return Destination::Full;
         }
-        let complete = self.objects[object].first;
+        let complete = self.keys[object].first;
         let held = |segment: &u32| {
             self.replicas.chain(complete).any(|id| self.replicas[id].segment == *segment)
         };
@@ -172,7 +171,7 @@ impl KeyShard {
             let taken = held(segment) || self.is_written_in(object, *segment);
             !taken && drain.may_use(*segment, now_ms)
         });
-        match self.shares.alloc_least_used(&open, bytes) {
+        match self.space.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => Destination::At(segment, extent),
             None => Destination::Full,
         }
@@ -180,7 +179,7 @@ impl KeyShard {
 
     fn open_targets(&self, targets: &[u32]) -> Vec<u32> {
         let wanted = |segment: &u32| targets.is_empty() || targets.contains(segment);
-        self.shares.live().iter().copied().filter(wanted).collect()
+        self.space.live().iter().copied().filter(wanted).collect()
     }
 
     /// Notes a move for the owner of the source's segment to take; returns who that is.
@@ -198,8 +197,8 @@ impl KeyShard {
         };
         debug_assert!(self.moves.get(object).is_none(), "one move per object");
         let client = self.carrier_of(source);
-        let target = self.make_replica(segment, extent, payload_bytes);
-        self.replicas[target].object = object;
+        let target = self.replicas.make(segment, extent, payload_bytes);
+        self.replicas.assign(target, object);
         let under_way = ReplicaMove {
             job,
             purpose,
@@ -216,7 +215,7 @@ impl KeyShard {
 
     /// Who copies a replica: the owner of its segment.
     pub(super) fn carrier_of(&self, replica: u32) -> u128 {
-        self.shares.get(self.replicas[replica].segment).map_or(0, |share| share.spec.client)
+        self.space.get(self.replicas[replica].segment).map_or(0, |share| share.spec.client)
     }
 
     /// When a move that is handed out now must have ended.

@@ -36,8 +36,8 @@ impl KeyShard {
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
         self.moves.take(object, self.now_ms, deadline_ms);
         self.counters.relocation(waiting.purpose).started += 1;
-        let record = &self.objects[object];
-        Some(MoveTask { key: record.key.clone(), checksum: record.checksum, source, target })
+        let record = &self.keys[object];
+        Some(MoveTask { key: record.key().into(), checksum: record.checksum, source, target })
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
@@ -70,7 +70,7 @@ impl KeyShard {
         status: Status,
         in_flight: bool,
     ) -> Result<(), Status> {
-        let object = self.find(key);
+        let object = self.keys.find(key);
         let under_way = object.and_then(|object| Some((object, *self.moves.get(object)?)));
         let under_way = under_way.filter(|(_, it)| it.generation == name.generation);
         let Some((object, under_way)) = under_way else {
@@ -82,7 +82,7 @@ impl KeyShard {
         if under_way.client != name.client {
             return Err(Status::IllegalClient);
         }
-        let readable = self.shares.is_readable(self.replicas[under_way.target].segment);
+        let readable = self.space.is_readable(self.replicas[under_way.target].segment);
         match status {
             Status::Ok if readable => self.settle_move(object, &under_way),
             Status::Ok => self.fail_move(object, in_flight, Status::SegmentNotFound),
@@ -99,8 +99,7 @@ impl KeyShard {
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
         if done.purpose == Purpose::Copy {
-            self.replicas[done.target].sibling = self.replicas[done.source].sibling;
-            self.replicas[done.source].sibling = done.target;
+            self.replicas.put_behind(done.target, done.source);
         } else {
             self.replace_by(object, done.source, done.target);
         }
@@ -122,9 +121,9 @@ impl KeyShard {
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
         let lease = self.read_lease(object);
-        let others = self.replicas.unchain(self.objects[object].first, source);
-        self.replicas[target].sibling = others;
-        self.objects[object].first = target;
+        let others = self.replicas.unchain(self.keys[object].first, source);
+        self.replicas.put_before(target, others);
+        self.keys[object].first = target;
         self.drop_replica(source, Reuse::AfterReads(lease));
     }
 

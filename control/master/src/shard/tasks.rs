@@ -49,7 +49,7 @@ impl KeyShard {
     /// a name.
     pub fn check_task(&self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.action).map_err(invalid)?;
-        let object = self.find(&request.key).ok_or_else(|| JobRefusal {
+        let object = self.keys.find(&request.key).ok_or_else(|| JobRefusal {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
@@ -88,7 +88,7 @@ impl KeyShard {
         let Some(task) = self.tasks.remove(id) else {
             return;
         };
-        if let Some(object) = self.find(&task.key)
+        if let Some(object) = self.keys.find(&task.key)
             && self.moves.get(object).is_some_and(|it| it.job == id)
         {
             self.cancel_move(object, true);
@@ -132,7 +132,7 @@ impl KeyShard {
         if task.outcome().is_some() {
             return None;
         }
-        let Some(object) = self.find(&task.key) else {
+        let Some(object) = self.keys.find(&task.key) else {
             task.give_up(Status::ObjectNotFound);
             return None;
         };
@@ -180,7 +180,7 @@ impl KeyShard {
             Some(_) => Purpose::Move,
             None => Purpose::Copy,
         };
-        let Some((segment, extent)) = self.shares.alloc_least_used(&open, bytes) else {
+        let Some((segment, extent)) = self.space.alloc_least_used(&open, bytes) else {
             task.note_failure(self.now_ms, Status::NoAvailableHandle);
             shortage.segments.extend(open);
             shortage.waiting_bytes = shortage.waiting_bytes.saturating_add(bytes);
@@ -199,7 +199,7 @@ impl KeyShard {
         }
         let source = self.source_of(object, task.source.as_deref(), task.failed());
         let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
-        let complete = self.objects[object].first;
+        let complete = self.keys[object].first;
         let lies_in = |first: u32, segment: &u32| {
             self.replicas.chain(first).any(|id| self.replicas[id].segment == *segment)
         };
@@ -211,7 +211,7 @@ impl KeyShard {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let is_open = |segment: &u32| {
-            self.shares.live().contains(segment) && !self.is_written_in(object, *segment)
+            self.space.live().contains(segment) && !self.is_written_in(object, *segment)
         };
         let open: Vec<u32> = named.into_iter().filter(is_open).collect();
         match open.is_empty() {
@@ -223,9 +223,9 @@ impl KeyShard {
     /// The replica to copy: the one in the segment of that name, or any; another one after each
     /// failure.
     fn source_of(&self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
-        let complete = self.replicas.chain(self.objects[object].first);
+        let complete = self.replicas.chain(self.keys[object].first);
         let fits = |id: &u32| {
-            let share = self.shares.get(self.replicas[*id].segment);
+            let share = self.space.get(self.replicas[*id].segment);
             share.is_some_and(|share| {
                 share.is_readable() && segment.is_none_or(|name| share.spec.name == name)
             })
@@ -244,7 +244,7 @@ impl KeyShard {
             )));
         }
         self.check_owner(&named, name)?;
-        match named.iter().any(|segment| self.shares.live().contains(segment)) {
+        match named.iter().any(|segment| self.space.live().contains(segment)) {
             true => Ok(()),
             false => Err(JobRefusal {
                 status: Status::UnavailableInCurrentStatus,
@@ -256,7 +256,7 @@ impl KeyShard {
     /// One client may have several segments of a name; if several clients have one, the name is
     /// ambiguous.
     fn check_owner(&self, named: &[u32], name: &str) -> Result<(), JobRefusal> {
-        let shares = named.iter().filter_map(|segment| self.shares.get(*segment));
+        let shares = named.iter().filter_map(|segment| self.space.get(*segment));
         let clients: BTreeSet<u128> = shares.map(|share| share.spec.client).collect();
         match clients.len() {
             0 | 1 => Ok(()),
@@ -267,7 +267,7 @@ impl KeyShard {
     /// The readable segments of a name.
     fn named(&self, name: &str) -> Vec<u32> {
         let named = |share: &SegmentShare| share.is_readable() && share.spec.name == name;
-        let shares = self.shares.iter().filter(|(_, share)| named(share));
+        let shares = self.space.iter().filter(|(_, share)| named(share));
         shares.map(|(segment, _)| segment).collect()
     }
 }
