@@ -30,6 +30,7 @@ mod random;
 mod recency;
 mod refusal;
 mod registry;
+mod relocation;
 mod replica;
 mod replicas;
 mod segment;
@@ -44,6 +45,7 @@ mod soft_pins;
 mod space;
 mod strategy;
 mod touch_clock;
+mod tries;
 
 pub use columns::{PlacementColumns, ReplicaColumns, ReplicaLocation, ReplicaState};
 pub use counters::{

@@ -4,6 +4,7 @@
 
 mod adopted_replica;
 mod check;
+mod copy;
 mod drain;
 mod evict;
 mod gather_space;
@@ -50,21 +51,17 @@ pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
-use std::collections::BTreeMap;
-
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
-use crate::draining::Drain;
 use crate::generations::Generations;
 use crate::ghosts::Ghosts;
 use crate::group::{GroupLedger, Groups};
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
-use crate::moving::ReplicaMoves;
 use crate::pending::PendingPuts;
+use crate::relocation::Relocation;
 use crate::replicas::Replicas;
 use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
-use crate::shard_task::ShardTasks;
 use crate::soft_pins::SoftPins;
 use crate::space::Space;
 use crate::touch_clock::TouchClock;
@@ -86,11 +83,7 @@ pub struct KeyShard {
     pending: PendingPuts,
     groups: Groups,
     clock: TouchClock,
-    moves: ReplicaMoves,
-    /// Drain jobs under way.
-    drains: BTreeMap<u128, Drain>,
-    /// Tasks under way.
-    tasks: ShardTasks,
+    relocation: Relocation,
     soft_pins: SoftPins,
     ghosts: Ghosts,
     /// Where changes of keys are reported.
@@ -119,9 +112,7 @@ impl KeyShard {
             pending: PendingPuts::new(settings.generation_base),
             groups: Groups::new(groups, index),
             clock: TouchClock::default(),
-            moves: ReplicaMoves::default(),
-            drains: BTreeMap::new(),
-            tasks: ShardTasks::default(),
+            relocation: Relocation::default(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
             events: None,
@@ -151,7 +142,7 @@ impl KeyShard {
             keys: self.keys.len() as u64,
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
-            moves: self.moves.len() as u64,
+            moves: self.relocation.moves().len() as u64,
             parked_bytes: self.space.quarantine().bytes(),
             staging_bytes: self.space.quarantine().staging_bytes(),
             ..ShardGauges::default()

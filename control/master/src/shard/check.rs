@@ -20,13 +20,11 @@ impl KeyShard {
         self.clock.check();
         self.pending.check();
         self.soft_pins.check();
-        self.moves.check();
-        self.tasks.check();
         self.groups.check(&self.keys);
         self.check_whole_segments();
         self.check_chains();
         self.check_moves();
-        self.check_drains();
+        self.check_relocation();
     }
 
     /// A master's only shard holds all of each segment.
@@ -75,11 +73,11 @@ impl KeyShard {
             self.check_group(id);
         }
         let elsewhere = self.replicas.len() - in_chains;
-        assert_eq!(elsewhere, self.moves.len(), "the others are targets of moves");
+        assert_eq!(elsewhere, self.relocation.moves().len(), "the others are targets of moves");
     }
 
     fn check_moves(&self) {
-        for (object, under_way) in self.moves.iter() {
+        for (object, under_way) in self.relocation.moves().iter() {
             let first = self.keys[object].first;
             let mut complete = self.replicas.chain(first);
             let has_source = complete.any(|id| id == under_way.source);
@@ -93,12 +91,10 @@ impl KeyShard {
         }
     }
 
-    fn check_drains(&self) {
+    fn check_relocation(&self) {
         let generations = self.replicas.iter().map(|(_, it)| it.generation);
         let there: BTreeSet<u64> = generations.collect();
-        for drain in self.drains.values() {
-            drain.check(|generation| there.contains(&generation));
-        }
+        self.relocation.check(|generation| there.contains(&generation));
     }
 
     fn check_group(&self, id: u32) {

@@ -116,7 +116,7 @@ impl KeyShard {
     /// A replica vanished with its segment.
     pub(super) fn lose_replica(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        if self.moves.get(object).is_some_and(|it| it.target == id) {
+        if self.relocation.of(object).is_some_and(|it| it.target == id) {
             self.fail_move(object, false, Status::SegmentNotFound);
             return;
         }
@@ -148,7 +148,7 @@ impl KeyShard {
             return;
         }
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
-        debug_assert!(self.moves.get(object).is_none(), "no move is lost");
+        debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
         self.set_blocking(object, false);
         if group != NONE {
             self.groups.leave(group);
