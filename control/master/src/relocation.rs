@@ -78,7 +78,7 @@ impl Relocation {
         }
     }
 
-    /// Whether nobody needs to hear of replicas that go.
+    /// Whether no move and no job depends on replicas that go.
     pub(crate) fn is_idle(&self) -> bool {
         self.moves.len() == 0 && self.drains.is_empty()
     }

@@ -1,6 +1,10 @@
 //! One shard of the master: the objects of its keys and the space of each segment that it holds.
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
 //! out.
+//!
+//! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`, `Space`,
+//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`. The files below hold what spans
+//! parts, one call or one step of several calls each.
 
 mod adopted_replica;
 mod check;

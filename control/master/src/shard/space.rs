@@ -1,6 +1,6 @@
 //! Replicas and objects that go, and what becomes of their space.
-//! Invariant: the space of a replica is free, or quarantined until nobody reads or writes it, from
-//! the moment the replica is dropped.
+//! Invariant: the space of a replica is free, or quarantined while a client may read or write it,
+//! from the moment the replica is dropped.
 
 use perigee_schemas::Status;
 

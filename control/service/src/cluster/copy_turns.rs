@@ -1,7 +1,7 @@
 //! What the first shard remembers of copies between turns: those of each drain job, and those of
 //! tasks.
-//! Invariant: one turn of drain jobs is made at a time, and what a shard may begin is what the other
-//! shards leave of an allowance.
+//! Invariant: one turn of drain jobs is made at a time, and what a shard may begin is what the
+//! other shards leave of an allowance.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
