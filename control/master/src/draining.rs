@@ -2,15 +2,23 @@
 //! Invariant: units that failed are known by their generation only while their replica is there.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use perigee_schemas::Status;
 
 use crate::limits::{
-    NO_ROOM_PATIENCE_MS, RETRY_PAUSE_MS, TARGET_PAUSE_MS, UNIT_RETRIES_MAX, UNITS_FAILED_MAX,
-    UNITS_NOTED_MAX,
+    DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, NO_ROOM_PATIENCE_MS, TARGET_PAUSE_MS,
+    UNIT_RETRIES_MAX, UNITS_FAILED_MAX, UNITS_NOTED_MAX,
 };
 use crate::loan::Need;
+use crate::tries::{RetryRule, Tries};
+
+const RULE: RetryRule = RetryRule {
+    retries_max: UNIT_RETRIES_MAX,
+    pauses_grow: true,
+    no_room_patience_ms: Some(NO_ROOM_PATIENCE_MS),
+};
 
 /// What a shard is to do for a drain job next.
 #[derive(Debug, Clone)]
@@ -60,58 +68,90 @@ impl DrainReport {
     }
 }
 
-/// Tries of one replica.
-#[derive(Debug, Clone, Copy)]
-struct DrainTries {
-    failed: u32,
-    /// When it found no room for the first time since it last found some.
-    without_room_since_ms: Option<u64>,
-    next_ms: u64,
-}
-
 /// State of a job on a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    pub(crate) sources: Arc<[u32]>,
     /// Number of the replica that the walk looks at next.
-    pub(crate) cursor: u32,
+    cursor: u32,
     /// When the next walk may begin.
-    pub(crate) next_walk_ms: u64,
+    next_walk_ms: u64,
     /// Replicas that the present walk had to leave.
-    pub(crate) left: u64,
+    left: u64,
     /// Those that the last whole walk had to leave.
-    pub(crate) left_before: u64,
-    pub(crate) succeeded: u64,
-    pub(crate) migrated_bytes: u64,
-    pub(crate) last_failure: Option<Status>,
+    left_before: u64,
+    succeeded: u64,
+    migrated_bytes: u64,
+    last_failure: Option<Status>,
     /// By generation of the replica.
-    tries: BTreeMap<u64, DrainTries>,
+    tries: BTreeMap<u64, Tries>,
     given_up: usize,
     /// Targets that are left alone for a while, and until when.
     avoided: BTreeMap<u32, u64>,
 }
 
 impl Drain {
+    /// The numbers of the replicas that a turn looks at, of all below `bound`; `None` while the
+    /// walk pauses or the job ends.
+    pub(crate) fn next_step(&self, now_ms: u64, bound: u32) -> Option<Range<u32>> {
+        let end = bound.min(self.cursor.saturating_add(DRAIN_STEP_REPLICAS));
+        let goes_on = !self.is_hopeless() && self.next_walk_ms <= now_ms;
+        goes_on.then_some(self.cursor..end)
+    }
+
+    /// The turn has looked at all replicas before `cursor`. At the end of a walk the next one
+    /// begins after a pause.
+    pub(crate) fn end_step(&mut self, now_ms: u64, cursor: u32, bound: u32) {
+        self.cursor = cursor;
+        if cursor >= bound {
+            self.cursor = 0;
+            self.next_walk_ms = now_ms.saturating_add(DRAIN_WALK_PAUSE_MS);
+            self.left_before = std::mem::take(&mut self.left);
+        }
+    }
+
+    /// A replica has to wait.
+    pub(crate) fn leave(&mut self) {
+        self.left += 1;
+    }
+
+    /// A replica has a copy in a target instead.
+    pub(crate) fn note_done(&mut self, payload_bytes: u64) {
+        self.succeeded += 1;
+        self.migrated_bytes += payload_bytes;
+    }
+
+    /// How the job stands, with `replicas` in its sources, old places of `leased` ones, and
+    /// `active` moves under way.
+    pub(crate) fn report(&self, replicas: usize, leased: u64, active: u32) -> DrainReport {
+        let left = if replicas == 0 { 0 } else { self.left_before };
+        let nothing_to_try = replicas == self.given_up || self.is_hopeless();
+        DrainReport {
+            active,
+            blocked: left + leased,
+            succeeded: self.succeeded,
+            failed: self.given_up as u64,
+            migrated_bytes: self.migrated_bytes,
+            last_failure: self.last_failure,
+            is_done: active == 0 && leased == 0 && nothing_to_try,
+            needs: Vec::new(),
+        }
+    }
+
     /// Whether a replica may be tried now.
     pub(crate) fn may_try(&self, generation: u64, now_ms: u64) -> bool {
         match self.tries.get(&generation) {
-            Some(tries) => tries.next_ms <= now_ms,
+            Some(tries) => tries.may_try(now_ms),
             None => self.tries.len() < UNITS_NOTED_MAX,
         }
     }
 
     /// Whether a replica is not tried any more.
     pub(crate) fn has_given_up(&self, generation: u64) -> bool {
-        self.tries.get(&generation).is_some_and(|tries| tries.next_ms == u64::MAX)
-    }
-
-    /// Replicas that are not tried any more.
-    pub(crate) fn given_up(&self) -> usize {
-        self.given_up
+        self.tries.get(&generation).is_some_and(|tries| tries.given_up().is_some())
     }
 
     /// Whether so many could not be moved that the job ends with those under way.
-    pub(crate) fn is_hopeless(&self) -> bool {
+    fn is_hopeless(&self) -> bool {
         self.given_up >= UNITS_FAILED_MAX
     }
 
@@ -131,33 +171,28 @@ impl Drain {
     /// A copy failed.
     pub(crate) fn note_failure(&mut self, generation: u64, now_ms: u64, status: Status) {
         self.last_failure = Some(status);
-        let tries = self.tries_of(generation, now_ms);
-        tries.failed += 1;
-        tries.without_room_since_ms = None;
-        let failed = tries.failed;
-        if failed > UNIT_RETRIES_MAX {
-            self.give_up(generation);
-        } else {
-            tries.next_ms = now_ms.saturating_add(RETRY_PAUSE_MS << (failed - 1));
+        self.change(generation, |tries| tries.note_failure(now_ms, status, &RULE));
+    }
+
+    /// No target had room.
+    pub(crate) fn note_no_room(&mut self, generation: u64, now_ms: u64) {
+        self.change(generation, |tries| tries.note_no_room(now_ms, &RULE));
+        if self.has_given_up(generation) {
+            self.last_failure = Some(Status::NoAvailableHandle);
         }
     }
 
-    /// No target had room. That is not a failure of the replica: it waits until eviction, other
-    /// shards or new segments bring some, but not forever.
-    pub(crate) fn note_no_room(&mut self, generation: u64, now_ms: u64) {
-        let tries = self.tries_of(generation, now_ms);
-        let since_ms = *tries.without_room_since_ms.get_or_insert(now_ms);
-        tries.next_ms = now_ms.saturating_add(RETRY_PAUSE_MS);
-        if now_ms.saturating_sub(since_ms) > NO_ROOM_PATIENCE_MS {
-            self.last_failure = Some(Status::NoAvailableHandle);
-            self.give_up(generation);
-        }
+    fn change(&mut self, generation: u64, change: impl FnOnce(&mut Tries)) {
+        let tries = self.tries.entry(generation).or_default();
+        debug_assert!(tries.given_up().is_none(), "given up once");
+        change(tries);
+        self.given_up += usize::from(tries.given_up().is_some());
     }
 
     /// The replica is gone or on its way.
     pub(crate) fn forget(&mut self, generation: u64) {
         if let Some(tries) = self.tries.remove(&generation)
-            && tries.next_ms == u64::MAX
+            && tries.given_up().is_some()
         {
             self.given_up -= 1;
         }
@@ -168,24 +203,9 @@ impl Drain {
         for generation in self.tries.keys() {
             assert!(is_there(*generation), "replica {generation} is gone");
         }
-        let given_up = self.tries.values().filter(|it| it.next_ms == u64::MAX);
+        self.tries.values().for_each(|tries| tries.check(&RULE));
+        let given_up = self.tries.values().filter(|tries| tries.given_up().is_some());
         assert_eq!(self.given_up, given_up.count());
-    }
-
-    fn tries_of(&mut self, generation: u64, now_ms: u64) -> &mut DrainTries {
-        self.tries.entry(generation).or_insert(DrainTries {
-            failed: 0,
-            without_room_since_ms: None,
-            next_ms: now_ms,
-        })
-    }
-
-    fn give_up(&mut self, generation: u64) {
-        if let Some(tries) = self.tries.get_mut(&generation) {
-            debug_assert_ne!(tries.next_ms, u64::MAX, "given up once");
-            tries.next_ms = u64::MAX;
-            self.given_up += 1;
-        }
     }
 }
 
@@ -194,31 +214,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_replica_is_tried_once_and_three_times_more_with_growing_pauses() {
+    fn a_replica_that_was_given_up_counts_until_it_is_gone() {
         let mut drain = Drain::default();
         let mut now_ms = 0;
-        for pause_ms in [RETRY_PAUSE_MS, 2 * RETRY_PAUSE_MS, 4 * RETRY_PAUSE_MS] {
-            assert!(drain.may_try(5, now_ms));
+        for _ in 0..=UNIT_RETRIES_MAX {
+            assert!(drain.may_try(5, now_ms) && !drain.has_given_up(5));
             drain.note_failure(5, now_ms, Status::TransferFail);
-            assert!(!drain.may_try(5, now_ms + pause_ms - 1));
-            now_ms += pause_ms;
+            drain.check(|generation| generation == 5);
+            now_ms += NO_ROOM_PATIENCE_MS;
         }
-        assert!(drain.may_try(5, now_ms) && !drain.has_given_up(5));
-        drain.note_failure(5, now_ms, Status::TransferFail);
-        assert!(drain.has_given_up(5) && !drain.may_try(5, u64::MAX - 1));
-        assert_eq!(drain.given_up(), 1);
+        let report = drain.report(1, 0, 0);
+        assert_eq!((report.failed, report.is_done), (1, true), "nothing is left to try");
+        assert_eq!(report.last_failure, Some(Status::TransferFail));
+        assert!(!drain.report(2, 0, 0).is_done && !drain.report(1, 1, 0).is_done);
         drain.forget(5);
-        assert_eq!(drain.given_up(), 0);
+        assert_eq!(drain.report(1, 0, 0).failed, 0);
     }
 
     #[test]
-    fn a_replica_without_room_waits_as_long_as_patience_lasts() {
+    fn missing_room_ends_a_replica_with_its_own_reason() {
         let mut drain = Drain::default();
         drain.note_no_room(5, 100);
-        drain.note_no_room(5, 100 + NO_ROOM_PATIENCE_MS);
-        assert!(!drain.has_given_up(5));
+        assert_eq!(drain.report(1, 0, 0).last_failure, None);
         drain.note_no_room(5, 101 + NO_ROOM_PATIENCE_MS);
-        assert!(drain.has_given_up(5));
-        assert_eq!(drain.last_failure, Some(Status::NoAvailableHandle));
+        assert_eq!(drain.report(1, 0, 0).last_failure, Some(Status::NoAvailableHandle));
+    }
+
+    #[test]
+    fn a_walk_goes_in_steps_and_pauses_at_its_end() {
+        let (mut drain, bound) = (Drain::default(), DRAIN_STEP_REPLICAS + 1);
+        assert_eq!(drain.next_step(0, bound), Some(0..DRAIN_STEP_REPLICAS));
+        drain.leave();
+        drain.end_step(0, DRAIN_STEP_REPLICAS, bound);
+        assert_eq!(drain.report(1, 0, 0).blocked, 0, "the walk goes on");
+        assert_eq!(drain.next_step(0, bound), Some(DRAIN_STEP_REPLICAS..bound));
+        drain.end_step(0, bound, bound);
+        assert_eq!(drain.report(1, 0, 0).blocked, 1);
+        assert_eq!(drain.next_step(DRAIN_WALK_PAUSE_MS - 1, bound), None);
+        let again = drain.next_step(DRAIN_WALK_PAUSE_MS, bound);
+        assert_eq!(again, Some(0..DRAIN_STEP_REPLICAS));
     }
 }

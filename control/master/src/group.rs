@@ -7,13 +7,16 @@ mod place;
 
 pub use ledger::GroupLedger;
 pub(crate) use ledger::{GroupState, MemberCounts};
-pub(crate) use place::GroupReplica;
 
 use std::collections::BTreeMap;
 
+use crate::keys::Keys;
+use crate::list_name::ListName;
 use crate::object::Object;
+use crate::replicas::Replicas;
 use crate::slab::{NONE, Slab};
 use ledger::GroupHandle;
+use place::GroupReplica;
 
 /// The members of a group whose keys are this shard's.
 #[derive(Debug)]
@@ -24,13 +27,13 @@ pub(crate) struct Group {
     /// Of the members here.
     pub(crate) counts: MemberCounts,
     /// The complete replicas by segment.
-    pub(crate) places: BTreeMap<u32, GroupReplica>,
+    places: BTreeMap<u32, GroupReplica>,
     /// What holds for the whole group, as of the last look; the lists agree with it.
     pub(crate) seen: GroupState,
-    /// When it was last touched, counted in the shard's touches.
-    pub(crate) stamp: u64,
+    /// Stamp of its last touch.
+    stamp: u64,
     /// Number of the call that touched the group last; further members in that call change nothing.
-    pub(crate) touched_by_call: u64,
+    touched_by_call: u64,
 }
 
 /// Leases and recency of an object, which are its group's if it has one.
@@ -108,7 +111,7 @@ impl Groups {
     }
 
     /// Panics unless names, members and what holds for whole groups agree.
-    pub(crate) fn check(&self, objects: &Slab<Object>) {
+    pub(crate) fn check(&self, objects: &Keys) {
         self.groups.check();
         assert_eq!(self.by_name.len(), self.groups.len());
         let mut members: BTreeMap<u32, u32> = BTreeMap::new();
@@ -122,6 +125,56 @@ impl Groups {
             // With other shards at work the sum of all may change in between.
             if self.ledger.shards() == 1 && !group.bond.is_retired() {
                 assert_eq!(group.bond.standing().counts, group.counts);
+            }
+        }
+    }
+
+    /// Makes a complete replica of a member, or of an object without a group, the newest of a list;
+    /// if the group has another replica in the segment, it follows that one.
+    pub(crate) fn enlist(&mut self, group: u32, replicas: &mut Replicas, id: u32, list: ListName) {
+        let Some(group) = self.groups.get_mut(group) else {
+            replicas.relink(id, list);
+            return;
+        };
+        let segment = replicas[id].segment;
+        match group.places.get_mut(&segment) {
+            Some(place) if place.has(replicas, id) => {}
+            Some(place) => place.add(replicas, id),
+            None => {
+                replicas.relink(id, list);
+                group.places.insert(segment, GroupReplica::new(replicas, id));
+            }
+        }
+    }
+
+    /// Takes a replica out of the lists of its segment.
+    pub(crate) fn unlist(&mut self, group: u32, replicas: &mut Replicas, id: u32) {
+        let places = self.groups.get_mut(group).map(|group| &mut group.places);
+        let segment = replicas[id].segment;
+        if let Some(places) = places
+            && let Some(place) = places.get_mut(&segment)
+            && place.has(replicas, id)
+        {
+            if place.remove(replicas, id) {
+                places.remove(&segment);
+            }
+        } else {
+            replicas.unlink(id);
+        }
+    }
+
+    /// Makes a group the newest of a list, in all of its segments.
+    pub(crate) fn relink(
+        &mut self,
+        group: u32,
+        replicas: &mut Replicas,
+        list: ListName,
+        stamp: u64,
+    ) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.stamp = stamp;
+            for place in group.places.values() {
+                place.relink(replicas, list);
             }
         }
     }
@@ -202,6 +255,33 @@ impl Group {
     pub(crate) fn count(&mut self, change: impl FnOnce(&mut MemberCounts, &mut MemberCounts)) {
         let counts = &mut self.counts;
         self.seen = self.bond.update(|whole| change(counts, &mut whole.counts));
+    }
+
+    /// Notes the call that touches it; whether it is the first touch by that call.
+    pub(crate) fn note_call(&mut self, call: u64) -> bool {
+        std::mem::replace(&mut self.touched_by_call, call) != call
+    }
+
+    /// All replicas here.
+    pub(crate) fn replicas(&self, replicas: &Replicas) -> Vec<u32> {
+        self.places.values().flat_map(|place| place.all(replicas)).collect()
+    }
+
+    /// Bytes of its replicas in a segment.
+    pub(crate) fn bytes_in(&self, segment: u32) -> u64 {
+        self.places.get(&segment).map_or(0, GroupReplica::bytes)
+    }
+
+    /// Panics unless its replicas in each segment follow one of them and their bytes are counted.
+    pub(crate) fn check_places(&self, replicas: &Replicas) {
+        for (segment, place) in &self.places {
+            let ids: Vec<u32> = place.all(replicas).collect();
+            let bytes = ids.iter().map(|id| replicas[*id].extent().bytes);
+            assert_eq!(place.bytes(), bytes.sum::<u64>());
+            assert!(ids.iter().all(|id| replicas[*id].segment == *segment));
+            let followers = ids.iter().filter(|id| replicas[**id].follows);
+            assert_eq!(followers.count(), ids.len() - 1, "one stands for all");
+        }
     }
 
     /// Whether something has changed on another shard since the last look.

@@ -24,7 +24,7 @@ impl KeyIndex {
     pub(crate) fn find(&self, objects: &Slab<Object>, hash: u64, key: &[u8]) -> Option<u32> {
         let same = |id: &u32| {
             let object = &objects[*id];
-            object.hash == hash && *object.key == *key
+            object.hash() == hash && *object.key() == *key
         };
         self.tables[table_of(hash)].find(hash, same).copied()
     }
@@ -35,9 +35,9 @@ impl KeyIndex {
     }
 
     pub(crate) fn insert(&mut self, objects: &Slab<Object>, id: u32) {
-        let hash = objects[id].hash;
-        debug_assert!(self.find(objects, hash, &objects[id].key).is_none());
-        self.tables[table_of(hash)].insert_unique(hash, id, |id| objects[*id].hash);
+        let hash = objects[id].hash();
+        debug_assert!(self.find(objects, hash, objects[id].key()).is_none());
+        self.tables[table_of(hash)].insert_unique(hash, id, |id| objects[*id].hash());
     }
 
     pub(crate) fn remove(&mut self, hash: u64, id: u32) {
@@ -53,8 +53,8 @@ impl KeyIndex {
         let entries: usize = self.tables.iter().map(HashTable::len).sum();
         assert_eq!(entries, objects.len(), "one entry per object");
         for (id, object) in objects.iter() {
-            assert_eq!(object.hash, hash_key(&object.key), "hash of object {id}");
-            let found = self.find(objects, object.hash, &object.key);
+            assert_eq!(object.hash(), hash_key(object.key()), "hash of object {id}");
+            let found = self.find(objects, object.hash(), object.key());
             assert_eq!(found, Some(id), "the index finds object {id}");
         }
     }

@@ -43,8 +43,8 @@ impl Flags {
 
 #[derive(Debug)]
 pub(crate) struct Object {
-    pub(crate) key: Box<[u8]>,
-    pub(crate) hash: u64,
+    key: Box<[u8]>,
+    hash: u64,
     /// Client that finished the last put.
     pub(crate) owner: u128,
     /// A reader may hold descriptors of these bytes until then.
@@ -84,6 +84,16 @@ impl Object {
             flags: Flags::default(),
             term: 0,
         }
+    }
+
+    /// Its key, which never changes.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Hash of the key.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
     }
 
     /// Grants the lease to one more reader. Who has not given back a lease that has run out is not

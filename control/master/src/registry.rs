@@ -13,6 +13,7 @@ mod held_segments;
 mod holdings;
 mod jobs;
 mod mounted;
+mod remembered;
 mod segment_state;
 mod task;
 mod tasks;

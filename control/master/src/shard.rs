@@ -1,9 +1,14 @@
 //! One shard of the master: the objects of its keys and the space of each segment that it holds.
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
 //! out.
+//!
+//! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`, `Space`,
+//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`. The files below hold what spans
+//! parts, one call or one step of several calls each.
 
 mod adopted_replica;
 mod check;
+mod copy;
 mod drain;
 mod evict;
 mod gather_space;
@@ -12,7 +17,6 @@ mod given_back;
 mod key_report;
 mod lend;
 mod listed_key;
-mod locate;
 mod members;
 mod mount;
 mod move_task;
@@ -51,28 +55,20 @@ pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
-use std::collections::BTreeMap;
-
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
-use crate::draining::Drain;
 use crate::generations::Generations;
 use crate::ghosts::Ghosts;
 use crate::group::{GroupLedger, Groups};
-use crate::idle_ages::IdleAges;
-use crate::index::KeyIndex;
-use crate::key::hash_key;
 use crate::key_events::KeyEventQueue;
-use crate::moving::ReplicaMoves;
-use crate::object::Object;
+use crate::keys::Keys;
 use crate::pending::PendingPuts;
-use crate::quarantine::Quarantine;
-use crate::random::Xorshift;
-use crate::replica::Replica;
+use crate::relocation::Relocation;
+use crate::replicas::Replicas;
+use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
-use crate::shard_task::ShardTasks;
-use crate::shares::Shares;
-use crate::slab::Slab;
 use crate::soft_pins::SoftPins;
+use crate::space::Space;
+use crate::touch_clock::TouchClock;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -82,38 +78,21 @@ use crate::soft_pins::SoftPins;
 pub struct KeyShard {
     settings: ShardSettings,
     now_ms: u64,
-    index: KeyIndex,
-    objects: Slab<Object>,
-    /// Most objects there were since [`KeyShard::take_peak_keys`].
-    peak_keys: usize,
-    replicas: Slab<Replica>,
-    shares: Shares,
-    pending: PendingPuts,
-    groups: Groups,
-    quarantine: Quarantine,
-    moves: ReplicaMoves,
-    /// Drain jobs under way.
-    drains: BTreeMap<u128, Drain>,
-    /// Tasks under way.
-    tasks: ShardTasks,
-    soft_pins: SoftPins,
-    ghosts: Ghosts,
-    random: Xorshift,
-    /// Touches so far.
-    clock: u64,
-    ages: IdleAges,
     /// Batch calls so far.
     calls: u64,
-    generations: Generations,
+    keys: Keys,
+    replicas: Replicas,
+    space: Space,
+    ranking: SegmentRanking,
+    pending: PendingPuts,
+    groups: Groups,
+    clock: TouchClock,
+    relocation: Relocation,
+    soft_pins: SoftPins,
+    ghosts: Ghosts,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
     counters: ShardCounters,
-    /// Hashes of the current batch's keys, kept for its memory.
-    hashes: Vec<u64>,
-    /// Objects of the current batch, kept for its memory.
-    found: Vec<u32>,
-    /// Segments to try for the current key, kept for its memory.
-    candidates: Vec<u32>,
 }
 
 impl KeyShard {
@@ -127,35 +106,22 @@ impl KeyShard {
     /// ledger.
     pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
         let index = settings.index;
-        let seed = settings.seed.wrapping_add(index as u64);
-        let pending = PendingPuts::new(settings.generation_base);
-        let generations = Generations::new(&settings);
         Self {
-            settings,
             now_ms: 0,
-            index: KeyIndex::new(),
-            objects: Slab::new(),
-            peak_keys: 0,
-            replicas: Slab::new(),
-            shares: Shares::default(),
-            pending,
+            calls: 0,
+            keys: Keys::new(),
+            replicas: Replicas::new(Generations::new(&settings)),
+            space: Space::default(),
+            ranking: SegmentRanking::new(&settings),
+            pending: PendingPuts::new(settings.generation_base),
             groups: Groups::new(groups, index),
-            quarantine: Quarantine::default(),
-            moves: ReplicaMoves::default(),
-            drains: BTreeMap::new(),
-            tasks: ShardTasks::default(),
+            clock: TouchClock::default(),
+            relocation: Relocation::default(),
             soft_pins: SoftPins::default(),
             ghosts: Ghosts::new(),
-            random: Xorshift::new(seed),
-            clock: 0,
-            ages: IdleAges::default(),
-            calls: 0,
-            generations,
             events: None,
             counters: ShardCounters::default(),
-            hashes: Vec::new(),
-            found: Vec::new(),
-            candidates: Vec::new(),
+            settings,
         }
     }
 
@@ -171,18 +137,18 @@ impl KeyShard {
 
     /// Most keys there were since this was asked last.
     pub fn take_peak_keys(&mut self) -> u64 {
-        std::mem::replace(&mut self.peak_keys, self.objects.len()) as u64
+        self.keys.take_peak() as u64
     }
 
     /// The state in numbers.
     pub fn gauges(&self) -> ShardGauges {
         let mut gauges = ShardGauges {
-            keys: self.objects.len() as u64,
+            keys: self.keys.len() as u64,
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
-            moves: self.moves.len() as u64,
-            parked_bytes: self.quarantine.bytes(),
-            staging_bytes: self.quarantine.staging_bytes(),
+            moves: self.relocation.moves().len() as u64,
+            parked_bytes: self.space.quarantine().bytes(),
+            staging_bytes: self.space.quarantine().staging_bytes(),
             ..ShardGauges::default()
         };
         for segment in self.segment_gauges() {
@@ -194,12 +160,12 @@ impl KeyShard {
 
     /// The state of each readable segment in numbers, in order of segment numbers.
     pub fn segment_gauges(&self) -> impl Iterator<Item = SegmentGauges> + '_ {
-        self.shares.gauges()
+        (0..self.space.bound()).filter_map(|segment| self.segment_gauge(segment))
     }
 
     /// The state of one segment in numbers, if it is readable.
     pub fn segment_gauge(&self, segment: u32) -> Option<SegmentGauges> {
-        self.shares.gauges_of(segment)
+        self.space.gauges_of(segment, self.replicas.count_in(segment))
     }
 
     /// Starts a call: time never goes back.
@@ -209,13 +175,9 @@ impl KeyShard {
         self.drop_retired();
     }
 
-    fn find(&self, key: &[u8]) -> Option<u32> {
-        self.index.find(&self.objects, hash_key(key), key)
-    }
-
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
-        let first = self.objects[object].first;
-        self.replicas.chain(first).any(|id| self.shares.is_readable(self.replicas[id].segment))
+        let first = self.keys[object].first;
+        self.replicas.chain(first).any(|id| self.space.is_readable(self.replicas[id].segment))
     }
 }

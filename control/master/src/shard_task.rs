@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perigee_schemas::Status;
 
-use crate::limits::RETRY_PAUSE_MS;
+use crate::moving::Purpose;
+use crate::tries::{RetryRule, Tries};
 
 /// What is to be done with the replicas of an object; segments go by their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +54,9 @@ pub(crate) struct ShardTask {
     pub(crate) source: Option<String>,
     /// Segments that still wait for their replica.
     targets: VecDeque<String>,
-    failed: u32,
-    retries_max: u32,
-    next_ms: u64,
-    outcome: Option<Result<(), Status>>,
+    /// Of the present target.
+    tries: Tries,
+    rule: RetryRule,
     /// Whether a client has taken a copy of it.
     pub(crate) was_taken: bool,
 }
@@ -71,10 +71,8 @@ impl ShardTask {
             key: request.key,
             source,
             targets,
-            failed: 0,
-            retries_max,
-            next_ms: 0,
-            outcome: None,
+            tries: Tries::default(),
+            rule: RetryRule { retries_max, pauses_grow: false, no_room_patience_ms: None },
             was_taken: false,
         }
     }
@@ -87,39 +85,47 @@ impl ShardTask {
     /// What it came to, if nothing is left to do.
     pub(crate) fn outcome(&self) -> Option<Result<(), Status>> {
         let done = self.targets.is_empty().then_some(Ok(()));
-        self.outcome.or(done)
+        self.tries.given_up().map(Err).or(done)
     }
 
     /// Whether the next try may be made.
     pub(crate) fn may_try(&self, now_ms: u64) -> bool {
-        self.next_ms <= now_ms
+        self.tries.may_try(now_ms)
     }
 
     /// Tries of the present target that failed.
     pub(crate) fn failed(&self) -> u32 {
-        self.failed
+        self.tries.failed()
     }
 
     /// The segment that comes next has its replica.
     pub(crate) fn note_done(&mut self) {
         debug_assert!(!self.targets.is_empty(), "something was left to do");
         self.targets.pop_front();
-        self.failed = 0;
+        self.tries.note_done();
     }
 
     /// A try failed for a reason that may pass.
     pub(crate) fn note_failure(&mut self, now_ms: u64, status: Status) {
-        debug_assert!(self.outcome.is_none(), "nothing is tried after the end");
-        self.failed += 1;
-        self.next_ms = now_ms.saturating_add(RETRY_PAUSE_MS);
-        if self.failed > self.retries_max {
-            self.give_up(status);
-        }
+        self.tries.note_failure(now_ms, status, &self.rule);
+    }
+
+    /// The segment that comes next has no room.
+    pub(crate) fn note_no_room(&mut self, now_ms: u64) {
+        self.tries.note_no_room(now_ms, &self.rule);
     }
 
     /// It cannot be done.
     pub(crate) fn give_up(&mut self, status: Status) {
-        self.outcome.get_or_insert(Err(status));
+        self.tries.give_up(status);
+    }
+
+    /// What becomes of the replica that is copied.
+    pub(crate) fn purpose(&self) -> Purpose {
+        match self.source {
+            Some(_) => Purpose::Move,
+            None => Purpose::Copy,
+        }
     }
 }
 
@@ -146,10 +152,7 @@ impl ShardTasks {
 
     /// Panics if a task goes on after its last try.
     pub(crate) fn check(&self) {
-        for (id, task) in &self.by_id {
-            let is_over = task.failed > task.retries_max;
-            assert!(!is_over || task.outcome.is_some(), "task {id} is over");
-        }
+        self.by_id.values().for_each(|task| task.tries.check(&task.rule));
     }
 
     /// The next ones to be looked at, at most `limit`; all get their turn.
@@ -166,6 +169,7 @@ impl ShardTasks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RETRY_PAUSE_MS;
 
     fn task(retries_max: u32) -> ShardTask {
         let targets = vec!["a".to_owned(), "b".to_owned()];

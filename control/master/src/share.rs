@@ -1,12 +1,11 @@
-//! A shard's share of one segment: the space that it holds and its lists of replicas.
-//! Invariant: a share that is gone hands out no space and none of its replicas is ever returned.
+//! A shard's share of one segment: the space that it holds.
+//! Invariant: a share that is gone hands out no space.
 
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
 
 use crate::limits::SHARE_ALIGNMENT_BYTES;
-use crate::recency::Recency;
 use crate::segment::SegmentSpec;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +23,6 @@ pub(crate) struct SegmentShare {
     pub(crate) spec: Arc<SegmentSpec>,
     /// The bytes of the segment that this shard holds; the shards together hold each byte once.
     pub(crate) allocator: OffsetAllocator,
-    pub(crate) recency: Recency,
     pub(crate) state: ShareState,
     /// Bytes of the whole segment that its owner has memory for.
     pub(crate) segment_usable_bytes: u64,
@@ -39,7 +37,6 @@ impl SegmentShare {
             segment_usable_bytes: spec.bytes,
             spec,
             allocator,
-            recency: Recency::new(),
             state: ShareState::Live,
             dry_until_ms: 0,
         }

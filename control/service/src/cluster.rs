@@ -2,7 +2,7 @@
 
 mod confirm;
 pub(crate) mod control_shard;
-mod drain_turns;
+mod copy_turns;
 mod drains;
 mod gather;
 mod gather_turn;

@@ -14,6 +14,7 @@ mod cores;
 mod descriptor;
 mod devices;
 mod endpoint;
+mod endpoints;
 mod engine;
 mod error;
 mod fencing;

@@ -81,6 +81,15 @@ impl ProofMemory {
         unsafe { back.read_volatile() }
     }
 
+    /// Panics unless each slot has one user, or is free.
+    #[cfg(test)]
+    pub(crate) fn check(&self, used: impl Iterator<Item = ProofSlot>) {
+        let mut slots: Vec<u32> = self.free.iter().copied().chain(used.map(|it| it.0)).collect();
+        slots.sort_unstable();
+        let all = 0..slots.len() as u32;
+        assert!(slots.iter().copied().eq(all), "no slot is lost, and none used twice");
+    }
+
     fn address(&self, slot: ProofSlot, offset: u64) -> u64 {
         let end = (u64::from(slot.0) + 1) * PROOF_SLOT_BYTES;
         debug_assert!(end <= self.buffer.len() as u64, "the slot lies in the buffer");

@@ -4,20 +4,18 @@
 //! It knows no executor and no clock: its driver calls [`RailShard::turn`] with the time, on one
 //! thread. Production does so from a shard's poll loop, tests from a seeded simulation.
 
-use crate::accepted::AcceptedTable;
 use crate::active_request::ActiveRequest;
 use crate::addresses::RailAddresses;
 use crate::bandwidth::Bandwidth;
 use crate::descriptor::EndpointOffer;
 use crate::endpoint::{Endpoint, PostOrder};
+use crate::endpoints::Endpoints;
 use crate::error::RailError;
 use crate::joining::Joiner;
 use crate::limits::{
     ACCEPTED_ENTRIES, COMPLETION_ENTRIES_MAX, REQUESTS_MAX, SEND_QUEUE_ENTRIES, SLICES_MAX,
 };
 use crate::peer::RailPeer;
-use crate::pool::EndpointPool;
-use crate::proof::ProofMemory;
 use crate::rail::Rail;
 use crate::report::RailCells;
 use crate::slab::{KeyedSlab, SlabKey};
@@ -93,13 +91,8 @@ pub(crate) struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct RailShard {
     setup: ShardSetup,
-    /// Declared before `proof`: queue pairs go before the memory they use.
-    endpoints: KeyedSlab<Endpoint>,
+    endpoints: Endpoints,
     rails: Vec<ShardRail>,
-    proof: ProofMemory,
-    pool: EndpointPool,
-    accepted_pool: EndpointPool,
-    accepted: AcceptedTable,
     joiner: Joiner,
     peers: HashMap<u64, RailPeer>,
     /// Peers with work that waits, in the order they are served.
@@ -138,7 +131,6 @@ impl RailShard {
         let active_max = setup.queue_pairs_max.max(1);
         // As many peers as we have lanes for may each bring all of theirs.
         let accepted_max = active_max * setup.queue_pairs_per_peer.max(1);
-        let proof = ProofMemory::new(rails, active_max + accepted_max)?;
         let mut own = Vec::new();
         for (rail, cells) in rails.iter().zip(cells) {
             own.push(ShardRail {
@@ -158,11 +150,7 @@ impl RailShard {
         let fitting =
             own.iter().map(|rail| lanes_fitting(rail.queue.entries(), accepted_max)).sum();
         Ok(Self {
-            endpoints: KeyedSlab::new(active_max + accepted_max),
-            proof,
-            pool: EndpointPool::new(active_max.min(fitting)),
-            accepted_pool: EndpointPool::new(accepted_max),
-            accepted: AcceptedTable::default(),
+            endpoints: Endpoints::new(rails, active_max, fitting, accepted_max)?,
             joiner: Joiner::new(setup.tuning.link),
             peers: HashMap::new(),
             listed: Vec::new(),

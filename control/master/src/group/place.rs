@@ -3,9 +3,8 @@
 //! none.
 
 use crate::list_name::ListName;
-use crate::recency::Recency;
-use crate::replica::Replica;
-use crate::slab::{NONE, Slab};
+use crate::replicas::Replicas;
+use crate::slab::NONE;
 
 #[derive(Debug)]
 pub(crate) struct GroupReplica {
@@ -18,7 +17,7 @@ pub(crate) struct GroupReplica {
 
 impl GroupReplica {
     /// A place with one replica, which is in a list of the segment.
-    pub(crate) fn new(replicas: &Slab<Replica>, leader: u32) -> Self {
+    pub(crate) fn new(replicas: &Replicas, leader: u32) -> Self {
         Self { leader, followers: NONE, bytes: replicas[leader].extent().bytes }
     }
 
@@ -26,51 +25,41 @@ impl GroupReplica {
         self.bytes
     }
 
-    pub(crate) fn has(&self, replicas: &Slab<Replica>, id: u32) -> bool {
+    pub(crate) fn has(&self, replicas: &Replicas, id: u32) -> bool {
         self.leader == id || replicas[id].follows
     }
 
     /// Takes in a replica that is in a list of the segment.
-    pub(crate) fn add(&mut self, recency: &mut Recency, replicas: &mut Slab<Replica>, id: u32) {
+    pub(crate) fn add(&mut self, replicas: &mut Replicas, id: u32) {
         debug_assert!(!self.has(replicas, id), "{id} is new here");
         debug_assert_eq!(replicas[id].segment, replicas[self.leader].segment);
         self.bytes += replicas[id].extent().bytes;
-        recency.follow(replicas, id, &mut self.followers);
+        replicas.follow(id, &mut self.followers);
     }
 
     /// Takes a replica out of this place and of the segment's lists; returns whether it was the
     /// last one.
-    pub(crate) fn remove(
-        &mut self,
-        recency: &mut Recency,
-        replicas: &mut Slab<Replica>,
-        id: u32,
-    ) -> bool {
+    pub(crate) fn remove(&mut self, replicas: &mut Replicas, id: u32) -> bool {
         debug_assert!(self.has(replicas, id), "{id} is here");
         self.bytes -= replicas[id].extent().bytes;
         if self.leader != id {
-            recency.unfollow(replicas, id, &mut self.followers);
+            replicas.unfollow(id, &mut self.followers);
         } else if self.followers == NONE {
-            recency.unlink(replicas, id);
+            replicas.unlink(id);
             return true;
         } else {
-            self.leader = recency.succeed(replicas, id, &mut self.followers);
+            self.leader = replicas.succeed(id, &mut self.followers);
         }
         false
     }
 
     /// Makes the leader the newest of a list.
-    pub(crate) fn relink(
-        &self,
-        recency: &mut Recency,
-        replicas: &mut Slab<Replica>,
-        list: ListName,
-    ) {
-        recency.relink(replicas, self.leader, list);
+    pub(crate) fn relink(&self, replicas: &mut Replicas, list: ListName) {
+        replicas.relink(self.leader, list);
     }
 
     /// All replicas.
-    pub(crate) fn all<'a>(&self, replicas: &'a Slab<Replica>) -> impl Iterator<Item = u32> + 'a {
+    pub(crate) fn all<'a>(&self, replicas: &'a Replicas) -> impl Iterator<Item = u32> + 'a {
         let some = |id: u32| (id != NONE).then_some(id);
         let followers =
             std::iter::successors(some(self.followers), move |id| some(replicas[*id].older));

@@ -1,11 +1,12 @@
 //! The records of drain jobs.
 //! Invariant: a job that has ended changes no more, and only so many ended jobs are remembered.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::draining::DrainReport;
 use crate::limits::JOBS_ENDED_MAX;
+
+use super::remembered::Remembered;
 
 /// How far a drain job is, with Mooncake's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,24 +72,22 @@ pub struct DrainJob {
 /// All jobs that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    by_id: BTreeMap<u128, DrainJob>,
+    jobs: Remembered<DrainJob>,
     active: Vec<u128>,
-    ended: VecDeque<u128>,
 }
 
 impl Jobs {
     pub(super) fn insert(&mut self, id: u128, job: DrainJob) {
-        let before = self.by_id.insert(id, job);
-        debug_assert!(before.is_none(), "an identity names one job");
+        self.jobs.insert(id, job);
         self.active.push(id);
     }
 
     pub(super) fn get(&self, id: u128) -> Option<&DrainJob> {
-        self.by_id.get(&id)
+        self.jobs.get(id)
     }
 
     pub(super) fn get_mut(&mut self, id: u128) -> Option<&mut DrainJob> {
-        self.by_id.get_mut(&id)
+        self.jobs.get_mut(id)
     }
 
     /// Jobs that have not ended, the oldest first.
@@ -96,23 +95,18 @@ impl Jobs {
         &self.active
     }
 
-    /// Panics unless each job is either active or among those that ended, as its state says.
+    /// Panics unless exactly the jobs that have not ended are active.
     pub(super) fn check(&self) {
-        assert!(self.ended.len() <= JOBS_ENDED_MAX);
-        assert_eq!(self.active.len() + self.ended.len(), self.by_id.len());
-        for (ids, is_ended) in
-            [(self.active.iter().collect::<Vec<_>>(), false), (self.ended.iter().collect(), true)]
-        {
-            for id in ids {
-                let state = self.by_id.get(id).map(|job| job.state.is_ended());
-                assert_eq!(state, Some(is_ended), "job {id}");
-            }
-        }
+        self.jobs.check(JOBS_ENDED_MAX, |job| job.state.is_ended());
+        let mut active = self.active.clone();
+        active.sort_unstable();
+        let live = self.jobs.live(|job| job.state.is_ended());
+        assert!(live.map(|(id, _)| id).eq(active));
     }
 
     /// Ends a job, and forgets the one that ended first if there are too many.
     pub(super) fn end(&mut self, id: u128, state: JobState, message: String, wall_ms: u64) {
-        let Some(job) = self.by_id.get_mut(&id) else {
+        let Some(job) = self.jobs.get_mut(id) else {
             return;
         };
         debug_assert!(state.is_ended() && !job.state.is_ended(), "a job ends once");
@@ -120,11 +114,6 @@ impl Jobs {
         job.message = message;
         job.updated_ms = wall_ms;
         self.active.retain(|active| *active != id);
-        self.ended.push_back(id);
-        if self.ended.len() > JOBS_ENDED_MAX
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            self.by_id.remove(&oldest);
-        }
+        self.jobs.end(id, JOBS_ENDED_MAX);
     }
 }

@@ -55,7 +55,8 @@ impl Registry {
     pub fn note_task(&mut self, now_ms: u64, wall_ms: u64, id: u128, news: TaskUpdate) {
         self.advance(now_ms);
         let deadline_ms = self.after(self.settings.tasks.processing_timeout_ms);
-        self.tasks.change(id, |task| {
+        let ended_max = self.settings.tasks.finished_max;
+        self.tasks.change(id, ended_max, |task| {
             match news {
                 TaskUpdate::Assigned(client) if task.client == client => return,
                 TaskUpdate::Assigned(client) => task.client = client,
@@ -65,7 +66,6 @@ impl Registry {
             }
             task.updated_ms = wall_ms;
         });
-        self.tasks.forget_ended(self.settings.tasks.finished_max);
     }
 
     /// Ends tasks that took too long; the shards are to drop those that are returned.

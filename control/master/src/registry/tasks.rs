@@ -1,11 +1,13 @@
 //! The records of tasks: who was asked for what, how far it is, and for how long it may go on.
 //! Invariant: a task that has ended changes no more, and the counts agree with the states.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_schemas::Status;
 
 use crate::shard_task::TaskAction;
+
+use super::remembered::Remembered;
 
 /// What a task does, with Mooncake's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,101 +98,86 @@ impl Default for TaskSettings {
 /// All tasks that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct TaskTable {
-    by_id: BTreeMap<u128, TaskRecord>,
+    tasks: Remembered<TaskRecord>,
+    live: LiveTasks,
+}
+
+/// The tasks that have not ended, in orders and in numbers.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LiveTasks {
     by_deadline: BTreeSet<(u64, u128)>,
     /// Tasks that have not ended, by client.
     of_client: BTreeMap<u128, usize>,
     pending: usize,
     processing: usize,
-    ended: VecDeque<u128>,
 }
 
 impl TaskTable {
     pub(super) fn get(&self, id: u128) -> Option<&TaskRecord> {
-        self.by_id.get(&id)
+        self.tasks.get(id)
     }
 
     pub(super) fn pending(&self) -> usize {
-        self.pending
+        self.live.pending
     }
 
     /// Tasks that have not ended.
     pub(super) fn active(&self) -> usize {
-        self.pending + self.processing
+        self.live.pending + self.live.processing
     }
 
     /// Whether a client copies for a task, or is to.
     pub(super) fn concern(&self, client: u128) -> bool {
-        self.of_client.contains_key(&client)
+        self.live.of_client.contains_key(&client)
     }
 
     pub(super) fn insert(&mut self, id: u128, task: TaskRecord) {
-        self.enter(id, &task);
-        let before = self.by_id.insert(id, task);
-        debug_assert!(before.is_none(), "an identity names one task");
+        self.live.enter(id, &task);
+        self.tasks.insert(id, task);
     }
 
-    /// Panics unless the counts agree with the states, and no more than so many ended tasks are
-    /// remembered.
-    pub(super) fn check(&self, finished_max: usize) {
-        let (mut pending, mut processing, mut ended, mut deadlines) = (0, 0, 0, 0);
-        let mut of_client: BTreeMap<u128, usize> = BTreeMap::new();
-        for (id, task) in &self.by_id {
-            match task.state {
-                TaskState::Pending => pending += 1,
-                TaskState::Processing => processing += 1,
-                TaskState::Failed | TaskState::Succeeded => {
-                    assert!(self.ended.contains(id), "task {id} has ended");
-                    ended += 1;
-                    continue;
-                }
-            }
-            *of_client.entry(task.client).or_default() += 1;
-            if let Some(deadline_ms) = task.deadline_ms {
-                let ends = self.by_deadline.contains(&(deadline_ms, *id));
-                assert!(ends, "task {id} is given up in time");
-                deadlines += 1;
-            }
+    /// Panics unless the orders and the numbers agree with the tasks, and no more than so many
+    /// ended tasks are remembered.
+    pub(super) fn check(&self, ended_max: usize) {
+        self.tasks.check(ended_max, |task| task.state.is_ended());
+        let mut live = LiveTasks::default();
+        for (id, task) in self.tasks.live(|task| task.state.is_ended()) {
+            live.enter(id, task);
         }
-        assert_eq!((self.pending, self.processing), (pending, processing));
-        assert_eq!((self.ended.len(), self.by_deadline.len()), (ended, deadlines));
-        assert!(ended <= finished_max, "{ended} ended tasks are remembered");
-        assert_eq!(self.of_client, of_client);
+        assert_eq!(self.live, live);
     }
 
-    /// Changes a task that has not ended.
-    pub(super) fn change(&mut self, id: u128, change: impl FnOnce(&mut TaskRecord)) {
-        let Some(mut task) = self.by_id.remove(&id) else {
+    /// Changes a task that has not ended. If it ends, so many ended ones are remembered.
+    pub(super) fn change(
+        &mut self,
+        id: u128,
+        ended_max: usize,
+        change: impl FnOnce(&mut TaskRecord),
+    ) {
+        let Some(task) = self.tasks.get_mut(id).filter(|task| !task.state.is_ended()) else {
             return;
         };
-        if !task.state.is_ended() {
-            self.depart(id, &task);
-            change(&mut task);
-            self.enter(id, &task);
+        self.live.depart(id, task);
+        change(task);
+        match task.state.is_ended() {
+            true => self.tasks.end(id, ended_max),
+            false => self.live.enter(id, task),
         }
-        self.by_id.insert(id, task);
     }
 
     /// A task that should have ended by now.
     pub(super) fn overdue(&self, now_ms: u64) -> Option<u128> {
-        let &(deadline_ms, id) = self.by_deadline.first()?;
+        let &(deadline_ms, id) = self.live.by_deadline.first()?;
         (deadline_ms <= now_ms).then_some(id)
     }
+}
 
-    /// Forgets the tasks that ended first, except for so many.
-    pub(super) fn forget_ended(&mut self, finished_max: usize) {
-        while self.ended.len() > finished_max
-            && let Some(oldest) = self.ended.pop_front()
-        {
-            self.by_id.remove(&oldest);
-        }
-    }
-
+impl LiveTasks {
     fn enter(&mut self, id: u128, task: &TaskRecord) {
         match task.state {
             TaskState::Pending => self.pending += 1,
             TaskState::Processing => self.processing += 1,
-            TaskState::Failed | TaskState::Succeeded => return self.ended.push_back(id),
+            TaskState::Failed | TaskState::Succeeded => return,
         }
         if let Some(deadline_ms) = task.deadline_ms {
             self.by_deadline.insert((deadline_ms, id));

@@ -1,11 +1,9 @@
 //! The records of a shard against each other. Tests and models call it after each step; a running
 //! master never does, because it looks at everything.
-//! Invariant: live and quarantined extents are disjoint and are exactly what the allocators gave
-//! out.
+//! Invariant: each part agrees with itself, and what spans parts, such as chains, moves and groups,
+//! with all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use perigee_allocator::{Extent, OffsetAllocator};
+use std::collections::BTreeSet;
 
 use crate::list_name::ListName;
 use crate::object::Flags;
@@ -16,65 +14,23 @@ use super::KeyShard;
 impl KeyShard {
     /// Panics if any two records disagree.
     pub fn check(&self) {
-        self.objects.check();
+        self.keys.check();
         self.replicas.check();
-        self.index.check(&self.objects);
-        self.quarantine.check();
+        self.space.check(self.replicas.iter().map(|(_, it)| (it.segment, it.extent())));
+        self.clock.check();
         self.pending.check();
         self.soft_pins.check();
-        self.moves.check();
-        self.tasks.check();
-        self.ages.check();
-        self.groups.check(&self.objects);
-        self.check_segments();
-        self.check_space();
+        self.groups.check(&self.keys);
+        self.check_whole_segments();
         self.check_chains();
         self.check_moves();
-        self.check_drains();
+        self.check_relocation();
     }
 
-    fn check_segments(&self) {
-        self.shares.check();
-        for (segment, _) in self.shares.iter() {
-            self.check_lists(segment);
-        }
-    }
-
-    fn check_lists(&self, segment: u32) {
-        let Some(share) = self.shares.get(segment) else {
-            return;
-        };
-        let here = self.replicas.iter().filter(|(_, it)| it.segment == segment);
-        let (all, followers) = here.fold((0, 0), |(all, followers), (_, replica)| {
-            (all + 1, followers + usize::from(replica.follows))
-        });
-        assert_eq!(share.recency.len(), all, "all replicas of {segment} count");
-        let listed = share.recency.check(&self.replicas, segment);
-        assert_eq!(listed + followers, all, "each is listed or follows");
-    }
-
-    /// Every byte of a readable segment that the shard holds is live, quarantined or free, and only
-    /// one of them.
-    fn check_space(&self) {
-        let mut extents: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
-        for (_, replica) in self.replicas.iter() {
-            let taken = extents.entry(replica.segment).or_default();
-            taken.push(replica.extent());
-        }
-        for quarantined in self.quarantine.iter() {
-            let taken = extents.entry(quarantined.segment).or_default();
-            taken.push(quarantined.extent);
-        }
-        let readable = self.shares.iter().filter(|(_, share)| share.is_readable());
-        for (segment, share) in readable {
-            let taken = extents.remove(&segment).unwrap_or_default();
-            let taken_bytes: u64 = taken.iter().map(|extent| extent.bytes).sum();
-            assert_eq!(share.allocator.used(), taken_bytes, "{segment}");
-            let with_free = taken.into_iter().chain(share.allocator.free_extents());
-            let held = OffsetAllocator::rebuild(share.spec.bytes, with_free);
-            let held = held.map(|held| held.used());
-            assert_eq!(held, Ok(share.allocator.capacity()), "{segment}");
-            if self.settings.count == 1 {
+    /// A master's only shard holds all of each segment.
+    fn check_whole_segments(&self) {
+        if self.settings.count == 1 {
+            for (segment, share) in self.space.iter().filter(|(_, share)| share.is_readable()) {
                 assert_eq!(share.allocator.capacity(), share.spec.bytes, "{segment}");
             }
         }
@@ -82,7 +38,7 @@ impl KeyShard {
 
     fn check_chains(&self) {
         let mut in_chains = 0;
-        for (id, object) in self.objects.iter() {
+        for (id, object) in self.keys.iter() {
             let list = self.list_of(id);
             let mut segments = BTreeSet::new();
             for replica in self.replicas.chain(object.first) {
@@ -108,7 +64,7 @@ impl KeyShard {
             assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), hard);
             assert_eq!(object.flags.has(Flags::OVERTAKEN_SOFT_PIN), soft);
             let mut overtaken = self.pending.overtaken(id);
-            assert!(overtaken.all(|(put, _)| self.quarantine.has_put(put)));
+            assert!(overtaken.all(|(put, _)| self.space.quarantine().has_put(put)));
             assert_eq!(object.readers == 0, object.read_end_ms == 0);
             let is_pinned = self.soft_pins.end_ms(id).is_some();
             assert_eq!(object.flags.has(Flags::SOFT_PIN), is_pinned);
@@ -117,12 +73,12 @@ impl KeyShard {
             self.check_group(id);
         }
         let elsewhere = self.replicas.len() - in_chains;
-        assert_eq!(elsewhere, self.moves.len(), "the others are targets of moves");
+        assert_eq!(elsewhere, self.relocation.moves().len(), "the others are targets of moves");
     }
 
     fn check_moves(&self) {
-        for (object, under_way) in self.moves.iter() {
-            let first = self.objects[object].first;
+        for (object, under_way) in self.relocation.moves().iter() {
+            let first = self.keys[object].first;
             let mut complete = self.replicas.chain(first);
             let has_source = complete.any(|id| id == under_way.source);
             assert!(has_source, "the source of a move is complete");
@@ -135,21 +91,19 @@ impl KeyShard {
         }
     }
 
-    fn check_drains(&self) {
+    fn check_relocation(&self) {
         let generations = self.replicas.iter().map(|(_, it)| it.generation);
         let there: BTreeSet<u64> = generations.collect();
-        for drain in self.drains.values() {
-            drain.check(|generation| there.contains(&generation));
-        }
+        self.relocation.check(|generation| there.contains(&generation));
     }
 
     fn check_group(&self, id: u32) {
-        let object = &self.objects[id];
+        let object = &self.keys[id];
         let Some(group) = self.groups.get(object.group) else {
             assert_eq!(object.group, NONE);
             return;
         };
-        let objects = self.objects.iter().map(|(_, other)| other);
+        let objects = self.keys.iter().map(|(_, other)| other);
         let members = objects.filter(|other| other.group == object.group);
         let count = |flag| members.clone().filter(|it| it.flags.has(flag)).count() as u32;
         assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
@@ -157,21 +111,10 @@ impl KeyShard {
         let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
         let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
         assert!(group.seen.readers >= readers, "every reader keeps the group");
-        for replica in self.replicas.chain(object.first) {
-            let place = &group.places[&self.replicas[replica].segment];
-            assert!(place.all(&self.replicas).any(|id| id == replica));
-        }
-        let mut replicas = 0;
-        for (segment, place) in &group.places {
-            let ids: Vec<u32> = place.all(&self.replicas).collect();
-            let bytes = ids.iter().map(|id| self.replicas[*id].extent().bytes);
-            assert_eq!(place.bytes(), bytes.sum::<u64>());
-            assert!(ids.iter().all(|id| self.replicas[*id].segment == *segment));
-            let followers = ids.iter().filter(|id| self.replicas[**id].follows);
-            assert_eq!(followers.count(), ids.len() - 1, "one stands for all");
-            replicas += ids.len();
-        }
+        group.check_places(&self.replicas);
+        let replicas = group.replicas(&self.replicas);
+        assert!(self.replicas.chain(object.first).all(|id| replicas.contains(&id)));
         let complete: usize = members.map(|it| self.replicas.chain(it.first).count()).sum();
-        assert_eq!(replicas, complete, "the group's places have all replicas");
+        assert_eq!(replicas.len(), complete, "the group's places have all replicas");
     }
 }

@@ -13,7 +13,7 @@ use super::victim::EvictionReason;
 impl KeyShard {
     /// Evicts a replica, or its object's whole group.
     pub(super) fn evict(&mut self, replica: u32) {
-        let object = &self.objects[self.replicas[replica].object];
+        let object = &self.keys[self.replicas[replica].object];
         debug_assert!(
             self.groups.touched(object).read_end_ms <= self.now_ms,
             "a reader is never disturbed"
@@ -39,11 +39,10 @@ impl KeyShard {
         let Some(part) = self.groups.get(group) else {
             return;
         };
-        let places = part.places.values();
-        let replicas: Vec<u32> = places.flat_map(|place| place.all(&self.replicas)).collect();
+        let replicas = part.replicas(&self.replicas);
         for replica in replicas {
             let object = self.replicas[replica].object;
-            if !self.objects[object].flags.has(Flags::PINNED) {
+            if !self.keys[object].flags.has(Flags::PINNED) {
                 self.evict_replica(replica);
             }
         }
@@ -53,14 +52,14 @@ impl KeyShard {
     fn evict_replica(&mut self, replica: u32) {
         let (object, payload_bytes) =
             (self.replicas[replica].object, self.replicas[replica].payload_bytes);
-        let hash = self.objects[object].hash;
-        let last = self.objects[object].first == replica && self.replicas[replica].sibling == NONE;
+        let hash = self.keys[object].hash();
+        let last = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
             self.counters.evicted_keys += 1;
-            self.ghosts.remember(hash, self.objects.len());
+            self.ghosts.remember(hash, self.keys.len());
         }
         self.counters.evicted_bytes += payload_bytes;
-        debug_assert!(!self.objects[object].flags.has(Flags::HARD_PIN));
+        debug_assert!(!self.keys[object].flags.has(Flags::HARD_PIN));
         self.drop_complete(replica);
     }
 
@@ -74,7 +73,7 @@ impl KeyShard {
         }
         let waste_bytes = bytes.saturating_mul(EVICTION_WASTE_FACTOR).max(EVICTION_WASTE_BYTES);
         let evicted_before = self.counters.evicted_bytes;
-        let steps = self.shares.get(segment)?.recency.len();
+        let steps = self.replicas.count_in(segment);
         let mut evicted = false;
         for _ in 0..steps {
             let Some(victim) = self.victim(segment, EvictionReason::Put) else {
@@ -83,7 +82,7 @@ impl KeyShard {
             self.evict(victim.replica);
             self.counters.evictions_successful += u64::from(!evicted);
             evicted = true;
-            let extent = self.shares.get_mut(segment)?.alloc(bytes);
+            let extent = self.space.alloc(segment, bytes);
             debug_assert!(extent.is_none_or(|extent| extent.bytes == bytes));
             if extent.is_some() {
                 return extent;
@@ -97,7 +96,7 @@ impl KeyShard {
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.
     pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64, need: EvictionReason) {
-        let steps = self.shares.get(segment).map_or(0, |share| share.recency.len());
+        let steps = self.replicas.count_in(segment);
         self.counters.evictions_attempted += 1;
         let before = self.counters.evicted_bytes;
         for _ in 0..steps {
@@ -115,30 +114,20 @@ impl KeyShard {
     /// Evicts in every segment above the watermark, unless other shards may have room there;
     /// returns what is left of the budget.
     pub(super) fn evict_to_watermark(&mut self, mut budget: usize) -> usize {
-        for segment in 0..self.shares.bound() {
-            if self.is_above_watermark(segment) && !self.may_borrow_in(segment) {
+        for segment in 0..self.space.bound() {
+            if self.space.is_above(segment, self.settings.watermark_ratio)
+                && !self.may_borrow_in(segment)
+            {
                 budget = self.relieve(segment, budget);
             }
         }
         budget
     }
 
-    pub(super) fn is_above_watermark(&self, segment: u32) -> bool {
-        // Parked space comes back by itself; evicting more does not bring it back sooner.
-        let parked_bytes = self.quarantine.bytes_of(segment);
-        self.shares.get(segment).is_some_and(|share| {
-            let pressure_bytes = share.allocator.used().saturating_sub(parked_bytes);
-            // A segment that takes nothing new gets no emptier for it.
-            share.is_live()
-                && pressure_bytes as f64
-                    > self.settings.watermark_ratio * share.usable_bytes() as f64
-        })
-    }
-
     /// Evicts from one segment to just below the watermark, at most `eviction_ratio` of what the
     /// shard holds.
     fn relieve(&mut self, segment: u32, mut budget: usize) -> usize {
-        let Some(share) = self.shares.get(segment) else {
+        let Some(share) = self.space.get(segment) else {
             return budget;
         };
         let step_bytes = (share.usable_bytes() as f64 * self.settings.eviction_ratio) as u64;
@@ -146,7 +135,7 @@ impl KeyShard {
         let keys_before = self.counters.evicted_keys;
         self.counters.evictions_attempted += 1;
         while budget > 0
-            && self.is_above_watermark(segment)
+            && self.space.is_above(segment, self.settings.watermark_ratio)
             && self.counters.evicted_bytes - evicted_before <= step_bytes
         {
             let Some(victim) = self.victim(segment, EvictionReason::Watermark) else {

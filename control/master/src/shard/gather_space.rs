@@ -3,7 +3,7 @@
 
 use perigee_schemas::extent::extent_bytes;
 
-use crate::limits::{GATHER_SEGMENTS_MAX, LOANS_MAX, SHARE_ALIGNMENT_BYTES};
+use crate::limits::GATHER_SEGMENTS_MAX;
 
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
@@ -14,9 +14,9 @@ impl KeyShard {
     pub fn large_enough(&self, payload_bytes: u64) -> Vec<u32> {
         let bytes = extent_bytes(payload_bytes);
         let fits = |segment: &&u32| {
-            self.shares.get(**segment).is_some_and(|share| share.spec.bytes >= bytes)
+            self.space.get(**segment).is_some_and(|share| share.spec.bytes >= bytes)
         };
-        let segments = self.shares.live().iter().filter(fits).copied();
+        let segments = self.space.live().iter().filter(fits).copied();
         segments.take(GATHER_SEGMENTS_MAX).collect()
     }
 
@@ -24,7 +24,7 @@ impl KeyShard {
     /// needs; `None` if the segment takes nothing here.
     pub fn room(&mut self, now_ms: u64, segment: u32, payload_bytes: u64) -> Option<u64> {
         self.begin(now_ms);
-        self.shares.get(segment).filter(|share| share.is_live())?;
+        self.space.get(segment).filter(|share| share.is_live())?;
         Some(self.room_bytes(segment, extent_bytes(payload_bytes)))
     }
 
@@ -38,31 +38,14 @@ impl KeyShard {
 
     /// Gives all free bytes of a segment away, the longest extents first.
     pub fn surrender(&mut self, segment: u32) -> Vec<SpaceLoan> {
-        self.cede(segment, u64::MAX)
+        self.space.cede_pieces(segment, u64::MAX)
     }
 
     /// Gives `parts` equal shares of its free bytes of a segment away and keeps one itself.
     pub fn share_out(&mut self, segment: u32, parts: usize) -> Vec<Vec<SpaceLoan>> {
-        let free_bytes = self
-            .shares
-            .get(segment)
-            .filter(|share| share.is_readable())
-            .map_or(0, |share| share.allocator.free_bytes());
+        let share = self.space.readable(segment);
+        let free_bytes = share.map_or(0, |share| share.allocator.free_bytes());
         let part_bytes = free_bytes / (parts as u64 + 1);
-        (0..parts).map(|_| self.cede(segment, part_bytes)).collect()
-    }
-
-    fn cede(&mut self, segment: u32, mut bytes: u64) -> Vec<SpaceLoan> {
-        let mut loans = Vec::new();
-        let Some(share) = self.shares.get_mut(segment).filter(|share| share.is_readable()) else {
-            return loans;
-        };
-        while loans.len() < LOANS_MAX
-            && let Some(extent) = share.allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
-        {
-            bytes = bytes.saturating_sub(extent.bytes);
-            loans.push(SpaceLoan { segment, extent });
-        }
-        loans
+        (0..parts).map(|_| self.space.cede_pieces(segment, part_bytes)).collect()
     }
 }

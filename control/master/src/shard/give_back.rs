@@ -13,7 +13,7 @@ impl KeyShard {
     /// Name of the running lease on an object.
     pub(super) fn lease_name(&self, object: u32) -> u64 {
         let shard = self.settings.index as u64 + 1;
-        let term = u64::from(self.objects[object].term);
+        let term = u64::from(self.keys[object].term);
         shard << SHARD_BIT | term << TERM_BIT | u64::from(object)
     }
 
@@ -27,15 +27,13 @@ impl KeyShard {
             if self.has_replica(lease.object(), lease.generation) {
                 self.end_read(lease.object(), lease.term());
             } else {
-                for quarantined in self.quarantine.give_back(lease.generation, lease.term()) {
-                    self.shares.free(quarantined.segment, quarantined.extent);
-                }
+                self.space.give_back(lease.generation, lease.term());
             }
         }
     }
 
     fn has_replica(&self, object: u32, generation: u64) -> bool {
-        let Some(record) = self.objects.get(object) else {
+        let Some(record) = self.keys.get(object) else {
             return false;
         };
         self.replicas.chain(record.first).any(|id| self.replicas[id].generation == generation)
@@ -44,8 +42,8 @@ impl KeyShard {
     /// One reader of an object less. After the last one it counts as touched, so that it goes no
     /// sooner than if its lease had run out.
     fn end_read(&mut self, object: u32, term: u8) {
-        let (clock, now_ms) = (self.clock + 1, self.now_ms);
-        let record = &mut self.objects[object];
+        let now_ms = self.now_ms;
+        let record = &mut self.keys[object];
         if !record.give_back(now_ms, term) {
             return;
         }
@@ -53,8 +51,7 @@ impl KeyShard {
             let group = record.group;
             self.end_reads_of_group(group, 1);
         } else if record.readers == 0 {
-            record.stamp = clock;
-            self.clock = clock;
+            record.stamp = self.clock.touch();
             let list = self.list_of(object);
             self.relink(object, list);
         }
@@ -67,14 +64,14 @@ impl KeyShard {
         };
         part.update(|whole| whole.give_back(readers.into()));
         if part.seen.readers == 0 {
-            self.clock += 1;
+            self.clock.touch();
             self.relink_group(group);
         }
     }
 
     /// The running read lease on an object's replicas.
     pub(super) fn read_lease(&self, object: u32) -> ReadHold {
-        let record = &self.objects[object];
+        let record = &self.keys[object];
         ReadHold { end_ms: record.read_end_ms, readers: record.readers, term: record.term }
     }
 
@@ -82,7 +79,7 @@ impl KeyShard {
     /// object's group no longer.
     pub(super) fn take_read_lease(&mut self, object: u32) -> ReadHold {
         let lease = self.read_lease(object);
-        let record = &mut self.objects[object];
+        let record = &mut self.keys[object];
         record.readers = 0;
         record.read_end_ms = 0;
         let group = record.group;

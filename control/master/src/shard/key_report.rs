@@ -19,9 +19,9 @@ impl KeyShard {
         };
         queue.push(KeyEvent {
             change,
-            key: self.objects[object].key.clone(),
+            key: self.keys[object].key().into(),
             payload_bytes: self.replicas[replica].payload_bytes,
-            group: self.groups.name(self.objects[object].group).map(Into::into),
+            group: self.groups.name(self.keys[object].group).map(Into::into),
         });
     }
 }

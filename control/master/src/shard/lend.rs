@@ -5,9 +5,7 @@
 
 use perigee_allocator::Extent;
 
-use crate::limits::{
-    DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX, SHARE_ALIGNMENT_BYTES,
-};
+use crate::limits::{DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX};
 use crate::share::SegmentShare;
 
 use super::KeyShard;
@@ -18,11 +16,11 @@ impl KeyShard {
     /// Whether other shards may have room for this one, as far as it knows.
     pub fn may_borrow(&mut self, now_ms: u64) -> bool {
         self.now_ms = self.now_ms.max(now_ms);
-        self.shares.live().iter().any(|segment| self.may_borrow_in(*segment))
+        self.space.live().iter().any(|segment| self.may_borrow_in(*segment))
     }
 
     pub(super) fn may_borrow_in(&self, segment: u32) -> bool {
-        let share = self.shares.get(segment);
+        let share = self.space.get(segment);
         self.settings.count > 1
             && share.is_some_and(|share| share.is_live() && share.dry_until_ms <= self.now_ms)
     }
@@ -31,8 +29,8 @@ impl KeyShard {
     /// eviction.
     pub fn needs_of_puts(&mut self, waiting_bytes: u64, longest_bytes: u64) -> Vec<Need> {
         let fits = |share: &SegmentShare| share.spec.bytes >= longest_bytes;
-        let open = self.shares.live().iter().copied().filter(|segment| {
-            self.may_borrow_in(*segment) && self.shares.get(*segment).is_some_and(fits)
+        let open = self.space.live().iter().copied().filter(|segment| {
+            self.may_borrow_in(*segment) && self.space.get(*segment).is_some_and(fits)
         });
         let open: Vec<u32> = open.take(NEEDS_MAX).collect();
         open.into_iter()
@@ -42,17 +40,17 @@ impl KeyShard {
 
     /// What to ask the others for so that segments above the watermark need no eviction.
     pub fn needs_of_watermark(&mut self) -> Vec<Need> {
-        let pressed =
-            self.shares.live().iter().copied().filter(|segment| {
-                self.may_borrow_in(*segment) && self.is_above_watermark(*segment)
-            });
+        let pressed = self.space.live().iter().copied().filter(|segment| {
+            self.may_borrow_in(*segment)
+                && self.space.is_above(*segment, self.settings.watermark_ratio)
+        });
         let pressed: Vec<u32> = pressed.take(NEEDS_MAX).collect();
         pressed.into_iter().filter_map(|segment| self.need(segment, 0, 0)).collect()
     }
 
     fn need(&mut self, segment: u32, waiting_bytes: u64, longest_bytes: u64) -> Option<Need> {
         let victim_idle_ms = self.victim_idle_ms(segment, urgency(waiting_bytes));
-        let allocator = &self.shares.get(segment)?.allocator;
+        let allocator = &self.space.get(segment)?.allocator;
         Some(Need {
             segment,
             used_bytes: allocator.used().saturating_add(waiting_bytes),
@@ -78,8 +76,8 @@ impl KeyShard {
 
     fn lend_free(&mut self, need: &Need) -> Option<Extent> {
         let lenders = self.lenders();
-        let share = self.shares.get_mut(need.segment).filter(|it| it.is_live())?;
-        let allocator = &mut share.allocator;
+        let share = self.space.get(need.segment).filter(|it| it.is_live())?;
+        let allocator = &share.allocator;
         if allocator.largest_free() < need.longest_bytes {
             return None;
         }
@@ -89,14 +87,14 @@ impl KeyShard {
         if need.waiting_bytes == 0 && bytes < share.spec.bytes / LOAN_PART {
             return None;
         }
-        allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
+        self.space.cede(need.segment, bytes)
     }
 
     /// Makes a loan of old objects' space, so that eviction takes the oldest of all shards,
     /// roughly.
     fn lend_by_age(&mut self, need: &Need) -> Option<Extent> {
         let segment = need.segment;
-        let share = self.shares.get(segment).filter(|it| it.is_live())?;
+        let share = self.space.get(segment).filter(|it| it.is_live())?;
         let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.lenders()));
         let idle_ms = self.victim_idle_ms(segment, urgency(need.waiting_bytes));
         let theirs_ms = need.victim_idle_ms.saturating_mul(FAIR_IDLE_FACTOR);
@@ -104,11 +102,10 @@ impl KeyShard {
             return None;
         }
         self.evict_bytes(segment, bytes, urgency(need.waiting_bytes));
-        let allocator = &mut self.shares.get_mut(segment)?.allocator;
-        if allocator.largest_free() < need.longest_bytes {
+        if self.space.get(segment)?.allocator.largest_free() < need.longest_bytes {
             return None;
         }
-        allocator.cede(bytes, SHARE_ALIGNMENT_BYTES)
+        self.space.cede(segment, bytes)
     }
 
     fn lenders(&self) -> u64 {
@@ -118,7 +115,7 @@ impl KeyShard {
     /// Takes over free bytes of other shards, also of a segment that this shard hears of later.
     pub fn receive(&mut self, now_ms: u64, loans: &[SpaceLoan]) {
         self.now_ms = self.now_ms.max(now_ms);
-        loans.iter().for_each(|loan| self.shares.receive(*loan));
+        loans.iter().for_each(|loan| self.space.receive(*loan));
     }
 
     /// The other shards had nothing to spare in these segments.
@@ -126,9 +123,7 @@ impl KeyShard {
         self.now_ms = self.now_ms.max(now_ms);
         let until_ms = self.now_ms.saturating_add(DRY_MS);
         for segment in segments {
-            if let Some(share) = self.shares.get_mut(segment) {
-                share.dry_until_ms = until_ms;
-            }
+            self.space.note_dry(segment, until_ms);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a group's counts agree with its members' flags, and what was seen of the whole group
 //! with its list.
 
-use crate::group::{GroupReplica, MemberCounts};
+use crate::group::MemberCounts;
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::object::Flags;
 use crate::slab::NONE;
@@ -23,7 +23,7 @@ impl KeyShard {
     /// Sets or clears one of the flags that let an object go last.
     pub(super) fn set_soft_flag(&mut self, object: u32, flag: u8, on: bool) {
         debug_assert_ne!(flag & Flags::SOFT_PINNED, 0);
-        let record = &mut self.objects[object];
+        let record = &mut self.keys[object];
         let had = record.flags.has(Flags::SOFT_PINNED);
         record.flags.set(flag, on);
         let group = record.group;
@@ -39,13 +39,13 @@ impl KeyShard {
 
     /// An object blocks its group while it is hard-pinned or has nothing that could be evicted.
     pub(super) fn refresh_blocking(&mut self, object: u32) {
-        let record = &self.objects[object];
+        let record = &self.keys[object];
         let blocks = record.flags.has(Flags::PINNED) || record.first == NONE;
         self.set_blocking(object, blocks);
     }
 
     pub(super) fn set_blocking(&mut self, object: u32, blocks: bool) {
-        let record = &mut self.objects[object];
+        let record = &mut self.keys[object];
         if record.flags.has(Flags::BLOCKS_GROUP) == blocks {
             return;
         }
@@ -77,7 +77,7 @@ impl KeyShard {
 
     /// The list where an object's complete replicas belong.
     pub(super) fn list_of(&self, object: u32) -> ListName {
-        let record = &self.objects[object];
+        let record = &self.keys[object];
         if let Some(list) = self.list_of_group(record.group) {
             return list;
         }
@@ -115,69 +115,30 @@ impl KeyShard {
     /// Makes an object's complete replicas the newest of a list in their segments, and with them
     /// those of its group.
     pub(super) fn relink(&mut self, object: u32, list: ListName) {
-        let mut id = self.objects[object].first;
+        let mut id = self.keys[object].first;
         while id != NONE {
             self.enlist(id, list);
             id = self.replicas[id].sibling;
         }
-        self.relink_group(self.objects[object].group);
+        self.relink_group(self.keys[object].group);
     }
 
     /// Makes a group the newest of the list where it belongs, in all of its segments.
     pub(super) fn relink_group(&mut self, group: u32) {
-        let list = self.list_of_group(group);
-        if let Some(list) = list
-            && let Some(group) = self.groups.get_mut(group)
-        {
-            group.stamp = self.clock;
-            for (segment, place) in &group.places {
-                if let Some(share) = self.shares.get_mut(*segment) {
-                    place.relink(&mut share.recency, &mut self.replicas, list);
-                }
-            }
+        if let Some(list) = self.list_of_group(group) {
+            self.groups.relink(group, &mut self.replicas, list, self.clock.last());
         }
     }
 
     /// Makes one complete replica the newest of a list, or a follower of its group's.
     pub(super) fn enlist(&mut self, id: u32, list: ListName) {
-        let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
-        let Some(share) = self.shares.get_mut(segment) else {
-            return;
-        };
-        let (recency, replicas) = (&mut share.recency, &mut self.replicas);
-        debug_assert_eq!(replicas[id].object, object);
-        let Some(group) = self.groups.get_mut(self.objects[object].group) else {
-            recency.relink(replicas, id, list);
-            return;
-        };
-        match group.places.get_mut(&segment) {
-            Some(place) if place.has(replicas, id) => {}
-            Some(place) => place.add(recency, replicas, id),
-            None => {
-                recency.relink(replicas, id, list);
-                group.places.insert(segment, GroupReplica::new(replicas, id));
-            }
-        }
+        let group = self.keys[self.replicas[id].object].group;
+        self.groups.enlist(group, &mut self.replicas, id, list);
     }
 
     /// Takes a replica out of the lists of its segment.
     pub(super) fn unlist(&mut self, id: u32) {
-        let (segment, object) = (self.replicas[id].segment, self.replicas[id].object);
-        let Some(share) = self.shares.get_mut(segment) else {
-            return;
-        };
-        let (recency, replicas) = (&mut share.recency, &mut self.replicas);
-        let group = self.objects.get(object).map_or(NONE, |it| it.group);
-        let places = self.groups.get_mut(group).map(|group| &mut group.places);
-        if let Some(places) = places
-            && let Some(place) = places.get_mut(&segment)
-            && place.has(replicas, id)
-        {
-            if place.remove(recency, replicas, id) {
-                places.remove(&segment);
-            }
-        } else {
-            recency.unlink(replicas, id);
-        }
+        let group = self.keys.get(self.replicas[id].object).map_or(NONE, |it| it.group);
+        self.groups.unlist(group, &mut self.replicas, id);
     }
 }

@@ -17,30 +17,30 @@ impl KeyShard {
             SegmentEvent::Mounted { index, spec } => {
                 let (index_here, count) = (self.settings.index, self.settings.count);
                 let space = SegmentShare::first_part(spec.bytes, index_here, count);
-                let share = SegmentShare::new(Arc::clone(spec), space);
-                self.shares.add(*index, share);
-            }
-            SegmentEvent::Draining { index } => self.shares.drain(*index),
-            SegmentEvent::Resumed { index } => self.shares.resume(*index),
-            SegmentEvent::Usable { index, bytes } => {
-                if let Some(share) = self.shares.get_mut(*index) {
-                    share.segment_usable_bytes = *bytes;
+                if self.space.add(*index, spec, space) {
+                    self.replicas.open(*index);
                 }
             }
-            SegmentEvent::Unmounted { index } => self.shares.unmount(*index),
+            SegmentEvent::Draining { index } => self.space.drain(*index),
+            SegmentEvent::Resumed { index } => self.space.resume(*index),
+            SegmentEvent::Usable { index, bytes } => {
+                self.space.set_usable(*index, *bytes);
+            }
+            SegmentEvent::Unmounted { index } => self.space.unmount(*index),
         }
     }
 
     /// What the registry announced about a mounted segment.
     pub fn segment(&self, index: u32) -> Option<&Arc<SegmentSpec>> {
-        self.shares.get(index).filter(|share| share.is_readable()).map(|share| &share.spec)
+        self.space.readable(index).map(|share| &share.spec)
     }
 
     /// Forgets up to `budget` replicas of unmounted segments; returns what is left of the budget.
     pub(super) fn forget_gone(&mut self, mut budget: usize) -> usize {
-        while let Some((segment, replica)) = self.shares.next_gone() {
-            let Some(replica) = replica else {
-                self.shares.forget(segment);
+        while let Some(segment) = self.space.next_gone() {
+            let Some(replica) = self.replicas.any_in(segment) else {
+                self.replicas.close(segment);
+                self.space.forget(segment);
                 continue;
             };
             if budget == 0 {

@@ -51,7 +51,7 @@ impl KeyShard {
     /// What can be read of an object is gone, and with it what could have been pinned.
     pub(super) fn forget_overtaken(&mut self, object: u32) {
         self.pending.forget_overtaken(object);
-        self.objects[object].flags.set(Flags::OVERTAKEN_PIN, false);
+        self.keys[object].flags.set(Flags::OVERTAKEN_PIN, false);
         self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, false);
     }
 
@@ -59,7 +59,7 @@ impl KeyShard {
     pub(super) fn pin_overtaken(&mut self, overtaken: Overtaken) {
         let Overtaken { object, generation, pins } = overtaken;
         if pins.hard {
-            self.objects[object].flags.set(Flags::HARD_PIN, true);
+            self.keys[object].flags.set(Flags::HARD_PIN, true);
         }
         if pins.soft != SoftPin::Preserve {
             let end_ms = self.soft_end_ms(pins.soft, None);
@@ -71,7 +71,7 @@ impl KeyShard {
 
     fn refresh_pins(&mut self, object: u32) {
         let (hard, soft) = self.overtaken_flags(object);
-        self.objects[object].flags.set(Flags::OVERTAKEN_PIN, hard);
+        self.keys[object].flags.set(Flags::OVERTAKEN_PIN, hard);
         self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, soft);
         self.refresh_blocking(object);
         let list = self.list_of(object);

@@ -6,7 +6,7 @@ use perigee_schemas::Status;
 use crate::columns::{PlacementColumns, ReplicaState};
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
-use crate::object::{Flags, Object};
+use crate::object::Flags;
 use crate::pending::{Pending, Pins, PutName};
 
 use super::KeyShard;
@@ -52,7 +52,7 @@ impl KeyShard {
             return Err(Status::InvalidParams);
         }
         let hash = hash_key(key);
-        let replaces = match self.index.find(&self.objects, hash, key) {
+        let replaces = match self.keys.find_hashed(hash, key) {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
         };
@@ -65,7 +65,7 @@ impl KeyShard {
         };
         let placed = self.place_counted(&request).ok_or(Status::NoAvailableHandle)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
-        let object = match self.index.find(&self.objects, hash, key) {
+        let object = match self.keys.find_hashed(hash, key) {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
@@ -83,8 +83,7 @@ impl KeyShard {
         if complete && !upsert {
             return Err(Status::ObjectAlreadyExists);
         }
-        let other_group =
-            !group.is_empty() && self.groups.find(group) != self.objects[object].group;
+        let other_group = !group.is_empty() && self.groups.find(group) != self.keys[object].group;
         if complete && other_group {
             return Err(Status::InvalidParams);
         }
@@ -108,7 +107,7 @@ impl KeyShard {
     /// The pins of an object if it can be replaced, else none.
     pub(super) fn pins(&self, object: u32, complete: bool) -> Pins {
         Pins {
-            hard: complete && self.objects[object].flags.has(Flags::HARD_PIN),
+            hard: complete && self.keys[object].flags.has(Flags::HARD_PIN),
             soft_end_ms: self.soft_pins.end_ms(object).filter(|_| complete),
         }
     }
@@ -154,9 +153,9 @@ impl KeyShard {
     /// Takes an unfinished put out of the object's.
     pub(super) fn take_pending(&mut self, object: u32, generation: u64) -> Option<Pending> {
         let pending = self.pending.remove(object, generation)?;
-        debug_assert!(self.objects[object].flags.has(Flags::PENDING));
+        debug_assert!(self.keys[object].flags.has(Flags::PENDING));
         let more = self.pending.first_of(object).is_some();
-        self.objects[object].flags.set(Flags::PENDING, more);
+        self.keys[object].flags.set(Flags::PENDING, more);
         Some(pending)
     }
 
@@ -174,19 +173,16 @@ impl KeyShard {
     }
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
-        debug_assert_eq!(hash, hash_key(key), "the hash is the key's");
-        let object = self.objects.insert(Object::new(key, hash));
-        self.index.insert(&self.objects, object);
-        self.peak_keys = self.peak_keys.max(self.objects.len());
+        let object = self.keys.insert(key, hash);
         if !group.is_empty() {
-            self.objects[object].group = self.groups.join(group);
+            self.keys[object].group = self.groups.join(group);
         }
         object
     }
 
     fn open_put(&mut self, object: u32, batch: &PutStart<'_>, placed: Placed, replaces: Pins) {
-        self.assign_chain(placed.first, object);
-        self.objects[object].flags.set(Flags::PENDING, true);
+        self.replicas.assign(placed.first, object);
+        self.keys[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
             name: PutName {
                 client: batch.client,

@@ -85,7 +85,7 @@ impl KeyShard {
             }
             return Err(Status::ObjectAlreadyExists);
         }
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
@@ -97,8 +97,7 @@ impl KeyShard {
             return Err(Status::IllegalClient);
         }
         let first = pending.first;
-        if !self.replicas.chain(first).any(|id| self.shares.is_readable(self.replicas[id].segment))
-        {
+        if !self.replicas.chain(first).any(|id| self.space.is_readable(self.replicas[id].segment)) {
             self.discard_pending(object, put.generation);
             return Err(Status::ObjectNotFound);
         }
@@ -112,7 +111,7 @@ impl KeyShard {
     /// A put that has ended may be ended again; one that was discarded in favour of other bytes may
     /// not.
     fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
-        let record = &self.objects[object];
+        let record = &self.keys[object];
         if record.first == NONE {
             Err(Status::InvalidWrite)
         } else if record.owner != client {
@@ -132,7 +131,7 @@ impl KeyShard {
         while let Some(earlier) = self.pending.first_before(object, generation) {
             let put = self.pending.get(object, earlier).map(|put| (put.name, put.pins()));
             self.discard_for(object, earlier, Reuse::Superseded);
-            overtaken.extend(put.filter(|(put, _)| self.quarantine.has_put(*put)));
+            overtaken.extend(put.filter(|(put, _)| self.space.quarantine().has_put(*put)));
             debug_assert_ne!(self.pending.first_of(object), Some(earlier));
         }
         self.overtake(object, published, &overtaken);
@@ -142,27 +141,27 @@ impl KeyShard {
     fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
         debug_assert_ne!(pending.first, NONE, "what is published has bytes");
         let lease = self.take_read_lease(object);
-        let replaces = match self.objects[object].first {
+        let replaces = match self.keys[object].first {
             NONE => pending.replaces,
             _ => self.pins(object, true),
         };
-        self.clock += 1;
-        let objects = self.objects.len();
-        let record = &mut self.objects[object];
+        let stamp = self.clock.touch();
+        let objects = self.keys.len();
+        let record = &mut self.keys[object];
         let old = std::mem::replace(&mut record.first, pending.first);
         record.checksum = checksum;
         record.owner = pending.name.client;
-        record.stamp = self.clock;
+        record.stamp = stamp;
         record.probe_end_ms = 0;
         record.flags.set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
-        if self.ghosts.take(record.hash, objects) {
+        if self.ghosts.take(record.hash(), objects) {
             record.flags.set(Flags::HIT, true);
             if let Some(group) = self.groups.get_mut(record.group) {
                 group.update(|standing| standing.hit = true);
             }
         }
         self.drop_chain(old, Reuse::AfterReads(lease));
-        debug_assert!(self.moves.get(object).is_none(), "a move ends with its source");
+        debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
         self.refresh_blocking(object);
@@ -189,7 +188,7 @@ impl KeyShard {
         if !in_flight && self.free_discarded(put) != Discarded::No {
             return Ok(());
         }
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
             return self.revoke_gone(object, put.generation);
         };
@@ -208,7 +207,7 @@ impl KeyShard {
     fn revoke_gone(&self, object: u32, generation: u64) -> Result<(), Status> {
         let ended = self
             .replicas
-            .chain(self.objects[object].first)
+            .chain(self.keys[object].first)
             .any(|id| self.replicas[id].generation == generation);
         if ended { Err(Status::InvalidWrite) } else { Ok(()) }
     }
@@ -216,8 +215,7 @@ impl KeyShard {
     /// Frees the quarantined space of a discarded put whose writer has stopped.
     pub(super) fn free_discarded(&mut self, put: PutName) -> Discarded {
         let mut discarded = Discarded::No;
-        while let Some(quarantined) = self.quarantine.pop_of_put(put) {
-            self.shares.free(quarantined.segment, quarantined.extent);
+        while let Some(quarantined) = self.space.release_put(put) {
             self.counters.discard_released += 1;
             let pins = self.end_overtaken(&quarantined);
             discarded = match (quarantined.superseded, discarded) {

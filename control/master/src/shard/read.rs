@@ -17,15 +17,14 @@ impl KeyShard {
     pub fn exist(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut Vec<i32>) {
         self.begin(now_ms);
         out.clear();
-        self.locate(keys);
-        let found = std::mem::take(&mut self.found);
+        let found = self.keys.locate(keys, &self.replicas);
         let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         for (object, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.touch(*object, Touch::Probe);
         }
-        self.found = found;
+        self.keys.reuse(found);
     }
 
     /// The readable replicas of each key, with the read lease granted.
@@ -34,8 +33,7 @@ impl KeyShard {
     pub fn get_replicas(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut ReplicaColumns) {
         self.begin(now_ms);
         out.clear();
-        self.locate(keys);
-        let found = std::mem::take(&mut self.found);
+        let found = self.keys.locate(keys, &self.replicas);
         for object in &found {
             self.describe(*object, out);
         }
@@ -44,7 +42,7 @@ impl KeyShard {
                 out.lease[at] = self.touch(*object, Touch::Read);
             }
         }
-        self.found = found;
+        self.keys.reuse(found);
         debug_assert!(out.are_whole(keys.len()), "one entry per key");
         self.count_gets(out);
     }
@@ -53,7 +51,7 @@ impl KeyShard {
     pub fn peek(&self, keys: &[&[u8]], out: &mut ReplicaColumns) {
         out.clear();
         for key in keys {
-            self.describe(self.find(key).unwrap_or(NONE), out);
+            self.describe(self.keys.find(key).unwrap_or(NONE), out);
         }
     }
 
@@ -62,16 +60,16 @@ impl KeyShard {
     /// # Errors
     /// `ObjectNotFound` or `ReplicaIsNotReady`.
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let mut replicas = self.replicas.chain(self.objects[object].first);
-        match replicas.find(|id| self.shares.is_readable(self.replicas[*id].segment)) {
+        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let mut replicas = self.replicas.chain(self.keys[object].first);
+        match replicas.find(|id| self.space.is_readable(self.replicas[*id].segment)) {
             Some(id) => Ok(self.replicas[id].payload_bytes),
             None => Err(self.why_unreadable(object)),
         }
     }
 
     fn why_unreadable(&self, object: u32) -> Status {
-        match self.objects.get(object) {
+        match self.keys.get(object) {
             Some(record) if record.flags.has(Flags::PENDING) => Status::ReplicaIsNotReady,
             _ => Status::ObjectNotFound,
         }
@@ -79,15 +77,15 @@ impl KeyShard {
 
     fn describe(&self, object: u32, out: &mut ReplicaColumns) {
         let first_location = out.locations.len();
-        let first = self.objects.get(object).map_or(NONE, |record| record.first);
+        let first = self.keys.get(object).map_or(NONE, |record| record.first);
         for id in self.replicas.chain(first) {
             let replica = &self.replicas[id];
-            if self.shares.is_readable(replica.segment) {
+            if self.space.is_readable(replica.segment) {
                 out.locations.push(replica.location(ReplicaState::Complete));
             }
         }
         if out.locations.len() > first_location {
-            out.push_found(self.objects[object].checksum, first_location);
+            out.push_found(self.keys[object].checksum, first_location);
         } else {
             out.push_failure(self.why_unreadable(object));
         }

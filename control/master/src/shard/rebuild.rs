@@ -11,7 +11,7 @@ use crate::key::{hash_key, shard_of_hash};
 use crate::key_events::KeyChange;
 use crate::limits::REPLICAS_MAX;
 use crate::segment::SegmentSpec;
-use crate::share::{SegmentShare, share_range};
+use crate::share::share_range;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -39,9 +39,10 @@ impl KeyShard {
         known.sort_by_key(|replica| replica.key);
         known.dedup_by_key(|replica| replica.key);
         let (own, space) = self.adopted_space(spec.bytes, &known)?;
-        if !self.shares.add(index, SegmentShare::new(Arc::clone(spec), space)) {
+        if !self.space.add(index, spec, space) {
             return Err(Status::UnavailableInCurrentStatus);
         }
+        self.replicas.open(index);
         for replica in &own {
             debug_assert!(self.owns(replica), "each shard adopts its own keys");
             self.adopt_one(index, replica);
@@ -87,33 +88,33 @@ impl KeyShard {
 
     /// Whether the key is unknown here or known with these bytes.
     fn may_adopt(&self, replica: &RebuiltReplica<'_>) -> bool {
-        match self.find(replica.key) {
+        match self.keys.find(replica.key) {
             None => true,
             Some(object) => {
-                let replicas = self.replicas.chain(self.objects[object].first).count();
+                let replicas = self.replicas.chain(self.keys[object].first).count();
                 replicas < REPLICAS_MAX as usize
                     && self.size(replica.key) == Ok(replica.payload_bytes)
-                    && self.objects[object].checksum == replica.checksum
+                    && self.keys[object].checksum == replica.checksum
             }
         }
     }
 
     fn adopt_one(&mut self, segment: u32, adopted: &RebuiltReplica<'_>) {
         let hash = hash_key(adopted.key);
-        let object = match self.index.find(&self.objects, hash, adopted.key) {
+        let object = match self.keys.find_hashed(hash, adopted.key) {
             Some(object) => object,
             None => self.insert_object(adopted.key, hash, ""),
         };
         let (offset, payload_bytes) = (adopted.offset, adopted.payload_bytes);
-        let id = self.insert_replica(segment, offset, payload_bytes, adopted.generation);
-        self.clock += 1;
-        let record = &mut self.objects[object];
+        let id = self.replicas.adopt(segment, offset, payload_bytes, adopted.generation);
+        let stamp = self.clock.touch();
+        let record = &mut self.keys[object];
         let before = std::mem::replace(&mut record.first, id);
         record.checksum = adopted.checksum;
         record.owner = adopted.client;
-        record.stamp = self.clock;
-        self.replicas[id].object = object;
-        self.replicas[id].sibling = before;
+        record.stamp = stamp;
+        self.replicas.assign(id, object);
+        self.replicas.put_before(id, before);
         let list = self.list_of(object);
         self.relink(object, list);
         if before == NONE {

@@ -20,7 +20,7 @@ impl KeyShard {
         self.begin(now_ms);
         let mut tasks = Vec::new();
         while tasks.len() < limit
-            && let Some(object) = self.moves.next_of(client)
+            && let Some(object) = self.relocation.moves().next_of(client)
             && let Some(task) = self.take_one(object)
         {
             tasks.push(task);
@@ -29,15 +29,15 @@ impl KeyShard {
     }
 
     fn take_one(&mut self, object: u32) -> Option<MoveTask> {
-        let waiting = *self.moves.get(object)?;
+        let waiting = *self.relocation.of(object)?;
         debug_assert!(waiting.taken_ms.is_none(), "a move is given once");
         let source = self.replicas[waiting.source].location(ReplicaState::Complete);
         let target = self.replicas[waiting.target].location(ReplicaState::Processing);
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
-        self.moves.take(object, self.now_ms, deadline_ms);
+        self.relocation.hand_out(object, self.now_ms, deadline_ms);
         self.counters.relocation(waiting.purpose).started += 1;
-        let record = &self.objects[object];
-        Some(MoveTask { key: record.key.clone(), checksum: record.checksum, source, target })
+        let record = &self.keys[object];
+        Some(MoveTask { key: record.key().into(), checksum: record.checksum, source, target })
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
@@ -70,8 +70,8 @@ impl KeyShard {
         status: Status,
         in_flight: bool,
     ) -> Result<(), Status> {
-        let object = self.find(key);
-        let under_way = object.and_then(|object| Some((object, *self.moves.get(object)?)));
+        let object = self.keys.find(key);
+        let under_way = object.and_then(|object| Some((object, *self.relocation.of(object)?)));
         let under_way = under_way.filter(|(_, it)| it.generation == name.generation);
         let Some((object, under_way)) = under_way else {
             if !in_flight {
@@ -82,7 +82,7 @@ impl KeyShard {
         if under_way.client != name.client {
             return Err(Status::IllegalClient);
         }
-        let readable = self.shares.is_readable(self.replicas[under_way.target].segment);
+        let readable = self.space.is_readable(self.replicas[under_way.target].segment);
         match status {
             Status::Ok if readable => self.settle_move(object, &under_way),
             Status::Ok => self.fail_move(object, in_flight, Status::SegmentNotFound),
@@ -93,44 +93,36 @@ impl KeyShard {
 
     /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &ReplicaMove) {
-        self.moves.remove(object);
+        let payload_bytes = self.replicas[done.target].payload_bytes;
+        self.relocation.end(object, payload_bytes);
         let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
         debug_assert_eq!((source.object, target.object), (object, object));
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
         if done.purpose == Purpose::Copy {
-            self.replicas[done.target].sibling = self.replicas[done.source].sibling;
-            self.replicas[done.source].sibling = done.target;
+            self.replicas.put_behind(done.target, done.source);
         } else {
             self.replace_by(object, done.source, done.target);
         }
-        let payload_bytes = self.replicas[done.target].payload_bytes;
         let list = self.list_of(object);
         self.enlist(done.target, list);
         self.counters.moved_replicas += 1;
         self.counters.relocation(done.purpose).ended += 1;
         self.counters.moved_bytes += payload_bytes;
-        if let Some(drain) = self.drains.get_mut(&done.job) {
-            drain.succeeded += 1;
-            drain.migrated_bytes += payload_bytes;
-        }
-        if let Some(task) = self.tasks.get_mut(done.job) {
-            task.note_done();
-        }
     }
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
         let lease = self.read_lease(object);
-        let others = self.replicas.unchain(self.objects[object].first, source);
-        self.replicas[target].sibling = others;
-        self.objects[object].first = target;
+        let others = self.replicas.unchain(self.keys[object].first, source);
+        self.replicas.put_before(target, others);
+        self.keys[object].first = target;
         self.drop_replica(source, Reuse::AfterReads(lease));
     }
 
     /// Gives a move up; its job or task tries again later.
     pub(super) fn fail_move(&mut self, object: u32, in_flight: bool, status: Status) {
-        let Some(failed) = self.moves.get(object).copied() else {
+        let Some(failed) = self.relocation.of(object).copied() else {
             return;
         };
         let target = self.replicas[failed.target].segment;
@@ -140,22 +132,14 @@ impl KeyShard {
             self.counters.relocation(failed.purpose).revoked += 1;
         }
         let generation = self.replicas[failed.source].generation;
-        let now_ms = self.now_ms;
-        if let Some(drain) = self.drains.get_mut(&failed.job) {
-            if in_flight {
-                drain.avoid(target, now_ms);
-            }
-            drain.note_failure(generation, now_ms, status);
-        }
-        if let Some(task) = self.tasks.get_mut(failed.job) {
-            task.note_failure(now_ms, status);
-        }
+        let suspect = in_flight.then_some(target);
+        self.relocation.note_failure(failed.job, generation, suspect, self.now_ms, status);
     }
 
     /// Drops the target of a move. If bytes may still arrive there, its space is quarantined like
     /// that of a discarded put.
     pub(super) fn cancel_move(&mut self, object: u32, in_flight: bool) {
-        let Some(ended) = self.moves.remove(object) else {
+        let Some(ended) = self.relocation.cancel(object) else {
             return;
         };
         let reuse = match ended.taken_ms.filter(|_| in_flight) {
@@ -172,7 +156,7 @@ impl KeyShard {
     /// Gives up moves whose deadline has passed; returns what is left of the budget.
     pub(super) fn give_up_moves(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(object) = self.moves.overdue(self.now_ms)
+            && let Some(object) = self.relocation.moves().overdue(self.now_ms)
         {
             self.fail_move(object, true, Status::RpcTimeout);
             budget -= 1;
@@ -182,16 +166,14 @@ impl KeyShard {
 
     /// A replica is about to be dropped: what depends on it ends.
     pub(super) fn before_drop(&mut self, id: u32) {
-        if self.moves.len() == 0 && self.drains.is_empty() {
+        if self.relocation.is_idle() {
             return;
         }
         let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
         let is_source = |under_way: &ReplicaMove| under_way.source == id;
-        if self.moves.get(object).is_some_and(is_source) {
+        if self.relocation.of(object).is_some_and(is_source) {
             self.cancel_move(object, true);
         }
-        for drain in self.drains.values_mut() {
-            drain.forget(generation);
-        }
+        self.relocation.forget(generation);
     }
 }

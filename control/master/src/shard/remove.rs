@@ -16,7 +16,7 @@ impl KeyShard {
         self.begin(now_ms);
         out.clear();
         for key in keys {
-            let removed = match self.find(key) {
+            let removed = match self.keys.find(key) {
                 None => Err(Status::ObjectNotFound),
                 Some(object) => self.remove_object(object, force),
             };
@@ -45,24 +45,24 @@ impl KeyShard {
 
     pub(super) fn remove_object(&mut self, object: u32, force: bool) -> Result<(), Status> {
         let complete = self.is_complete(object);
-        let Object { flags, .. } = self.objects[object];
+        let Object { flags, .. } = self.keys[object];
         if flags.has(Flags::PENDING) && !(force && complete) {
             return Err(Status::ReplicaIsNotReady);
         }
-        if !force && self.groups.lease_end_ms(&self.objects[object]) > self.now_ms {
+        if !force && self.groups.lease_end_ms(&self.keys[object]) > self.now_ms {
             return Err(Status::ObjectHasLease);
         }
         if flags.has(Flags::PENDING) {
             self.discard_all_pending(object);
         }
         self.drop_all_complete(object);
-        debug_assert!(self.objects.get(object).is_none(), "nothing of it is left");
+        debug_assert!(self.keys.get(object).is_none(), "nothing of it is left");
         if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
     }
 
     fn clear_one(&mut self, client: u128, key: &[u8], segment_name: &str) -> Result<(), Status> {
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let record = &self.objects[object];
+        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let record = &self.keys[object];
         if record.flags.has(Flags::PENDING) {
             return Err(Status::ReplicaIsNotReady);
         }
@@ -73,7 +73,7 @@ impl KeyShard {
             return Err(Status::ObjectHasLease);
         }
         let named = |id: &u32| {
-            let share = self.shares.get(self.replicas[*id].segment);
+            let share = self.space.get(self.replicas[*id].segment);
             segment_name.is_empty() || share.is_some_and(|share| share.spec.name == segment_name)
         };
         let replicas: Vec<u32> = self.replicas.chain(record.first).filter(named).collect();

@@ -25,11 +25,11 @@ impl ScanBudget {
         while self.objects > 0 && self.work > 0 {
             let id = scan.take()?;
             self.objects -= 1;
-            let Some(object) = shard.objects.get(id) else {
+            let Some(object) = shard.keys.get(id) else {
                 continue;
             };
-            self.work = self.work.saturating_sub(pattern.work(&object.key));
-            if pattern.matches(&object.key) {
+            self.work = self.work.saturating_sub(pattern.work(object.key()));
+            if pattern.matches(object.key()) {
                 return Some(id);
             }
         }
@@ -40,14 +40,14 @@ impl ScanBudget {
 impl KeyShard {
     /// A walk over the keys of now.
     pub fn scan(&self) -> Scan {
-        let end = self.objects.bound();
+        let end = self.keys.bound();
         Scan { next: 0, end }
     }
 
     /// The walk that was at this position. Any two numbers are fine: they end within the keys of
     /// now.
     pub fn scan_from(&self, (next, end): (u32, u32)) -> Scan {
-        let end = end.min(self.objects.bound());
+        let end = end.min(self.keys.bound());
         Scan { next, end }
     }
 
@@ -85,9 +85,9 @@ impl KeyShard {
     }
 
     fn listed(&self, object: u32) -> ListedKey<'_> {
-        let record = &self.objects[object];
+        let record = &self.keys[object];
         ListedKey {
-            key: &record.key,
+            key: record.key(),
             payload_bytes: self.replicas[record.first].payload_bytes,
             group: self.groups.name(record.group),
         }

@@ -1,12 +1,10 @@
-//! Replicas and their space: made, linked into chains, given back or quarantined.
-//! Invariant: an extent is allocated in its share from `make_replica` until it is freed or its
-//! parking ends.
+//! Replicas and objects that go, and what becomes of their space.
+//! Invariant: the space of a replica is free, or quarantined while a client may read or write it,
+//! from the moment the replica is dropped.
 
-use perigee_allocator::Extent;
 use perigee_schemas::Status;
 
 use crate::key_events::KeyChange;
-use crate::list_name::ListName;
 use crate::object::{Flags, Object};
 use crate::pending::PutName;
 use crate::quarantine::{Quarantined, ReadHold, Readers};
@@ -30,49 +28,6 @@ pub(super) enum Reuse {
 }
 
 impl KeyShard {
-    /// Records a new replica of an object, not part of any chain yet.
-    pub(super) fn make_replica(&mut self, segment: u32, extent: Extent, payload_bytes: u64) -> u32 {
-        let generation = self.generations.next();
-        self.insert_replica(segment, extent.offset, payload_bytes, generation)
-    }
-
-    pub(super) fn insert_replica(
-        &mut self,
-        segment: u32,
-        offset: u64,
-        payload_bytes: u64,
-        generation: u64,
-    ) -> u32 {
-        debug_assert!(payload_bytes > 0, "a replica has bytes");
-        let id = self.replicas.insert(Replica {
-            generation,
-            offset,
-            payload_bytes,
-            segment,
-            object: NONE,
-            sibling: NONE,
-            newer: NONE,
-            older: NONE,
-            list: ListName::Held,
-            follows: false,
-        });
-        debug_assert!(self.shares.is_readable(segment), "it lies in a mounted segment");
-        if let Some(share) = self.shares.get_mut(segment) {
-            share.recency.link(&mut self.replicas, id, ListName::Held);
-        }
-        id
-    }
-
-    /// Gives a replica to an object; the caller puts it into a chain.
-    pub(super) fn assign_chain(&mut self, first: u32, object: u32) {
-        let mut id = first;
-        while id != NONE {
-            debug_assert_eq!(self.replicas[id].object, NONE, "it has no object yet");
-            self.replicas[id].object = object;
-            id = self.replicas[id].sibling;
-        }
-    }
-
     /// Drops all replicas of a chain that is linked nowhere any more.
     pub(super) fn drop_chain(&mut self, first: u32, reuse: Reuse) {
         let version = self.replicas.get(first).map_or(0, |replica| replica.generation);
@@ -97,7 +52,6 @@ impl KeyShard {
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
-        debug_assert!(!self.replicas[id].follows, "it is in no list any more");
         self.replicas.remove(id);
         let (release_ms, put, lease) = match reuse {
             Reuse::Now => (0, None, None),
@@ -108,7 +62,7 @@ impl KeyShard {
         };
         let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < u16::MAX);
         if release_ms > self.now_ms {
-            self.quarantine.hold(
+            self.space.hold(
                 release_ms,
                 Quarantined {
                     segment,
@@ -124,14 +78,14 @@ impl KeyShard {
                 },
             );
         } else {
-            self.shares.free(segment, extent);
+            self.space.free(segment, extent);
         }
     }
 
     /// Drops one complete replica of an object, and the object with its last one.
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        let first = self.replicas.unchain(self.objects[object].first, id);
+        let first = self.replicas.unchain(self.keys[object].first, id);
         if first == NONE {
             self.report_key(KeyChange::Removed, object, id);
         }
@@ -139,14 +93,14 @@ impl KeyShard {
             NONE => self.take_read_lease(object),
             _ => self.read_lease(object),
         };
-        self.objects[object].first = first;
+        self.keys[object].first = first;
         self.drop_replica(id, Reuse::AfterReads(lease));
         self.settle(object);
     }
 
     /// Drops all complete replicas of an object, and the object if that is all it has.
     pub(super) fn drop_all_complete(&mut self, object: u32) {
-        let Some(first) = self.objects.get(object).map(|record| record.first) else {
+        let Some(first) = self.keys.get(object).map(|record| record.first) else {
             return;
         };
         if first == NONE {
@@ -154,7 +108,7 @@ impl KeyShard {
         }
         self.report_key(KeyChange::Removed, object, first);
         let lease = self.take_read_lease(object);
-        self.objects[object].first = NONE;
+        self.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));
         self.settle(object);
     }
@@ -162,7 +116,7 @@ impl KeyShard {
     /// A replica vanished with its segment.
     pub(super) fn lose_replica(&mut self, id: u32) {
         let object = self.replicas[id].object;
-        if self.moves.get(object).is_some_and(|it| it.target == id) {
+        if self.relocation.of(object).is_some_and(|it| it.target == id) {
             self.fail_move(object, false, Status::SegmentNotFound);
             return;
         }
@@ -183,7 +137,7 @@ impl KeyShard {
 
     /// Forgets an object that has neither complete replicas nor an unfinished put.
     pub(super) fn settle(&mut self, object: u32) {
-        let Object { first, flags, hash, group, .. } = self.objects[object];
+        let Object { first, flags, group, .. } = self.keys[object];
         if first != NONE {
             return;
         }
@@ -194,12 +148,11 @@ impl KeyShard {
             return;
         }
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
-        debug_assert!(self.moves.get(object).is_none(), "no move is lost");
-        self.index.remove(hash, object);
+        debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
         self.set_blocking(object, false);
         if group != NONE {
             self.groups.leave(group);
         }
-        self.objects.remove(object);
+        self.keys.remove(object);
     }
 }

@@ -4,32 +4,15 @@
 use std::collections::BTreeSet;
 
 use perigee_schemas::Status;
-use perigee_schemas::extent::extent_bytes;
 
 use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
-use crate::moving::Purpose;
 use crate::refusal::JobRefusal;
 use crate::shard_task::{ShardTask, TaskAction, TaskRequest, TaskUpdate};
 use crate::share::SegmentShare;
 
 use super::KeyShard;
+use super::copy::{CopyStep, Destination, MissingRoom};
 use super::task_turn::TaskTurn;
-
-/// Room that the tasks of a turn did not find.
-#[derive(Default)]
-struct MissingRoom {
-    segments: BTreeSet<u32>,
-    waiting_bytes: u64,
-    longest_bytes: u64,
-}
-
-/// What comes next for a task.
-enum NextStep {
-    /// The segment has a replica already.
-    Held { source: u32 },
-    /// A copy of the source into one of some segments.
-    Copy { source: u32, open: Vec<u32> },
-}
 
 /// Why nothing comes next.
 enum TaskObstacle {
@@ -49,7 +32,7 @@ impl KeyShard {
     /// a name.
     pub fn check_task(&self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.action).map_err(invalid)?;
-        let object = self.find(&request.key).ok_or_else(|| JobRefusal {
+        let object = self.keys.find(&request.key).ok_or_else(|| JobRefusal {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
@@ -79,17 +62,17 @@ impl KeyShard {
     /// turn finds out.
     pub fn begin_task(&mut self, id: u128, request: TaskRequest) {
         let task = ShardTask::new(request, self.settings.task_retries_max);
-        self.tasks.insert(id, task);
+        self.relocation.put_task(id, task);
     }
 
     /// Drops a task that was given up elsewhere; a copy that is under way comes to nothing.
     pub fn drop_task(&mut self, now_ms: u64, id: u128) {
         self.begin(now_ms);
-        let Some(task) = self.tasks.remove(id) else {
+        let Some(task) = self.relocation.take_task(id) else {
             return;
         };
-        if let Some(object) = self.find(&task.key)
-            && self.moves.get(object).is_some_and(|it| it.job == id)
+        if let Some(object) = self.keys.find(&task.key)
+            && self.relocation.of(object).is_some_and(|it| it.job == id)
         {
             self.cancel_move(object, true);
         }
@@ -100,24 +83,20 @@ impl KeyShard {
     pub fn task_turn(&mut self, now_ms: u64, allowance: u32) -> TaskTurn {
         self.begin(now_ms);
         let mut turn = TaskTurn::default();
-        let mut shortage = MissingRoom::default();
-        for id in self.tasks.next(TASK_STEP_MAX) {
-            let Some(mut task) = self.tasks.remove(id) else {
+        let mut missing = MissingRoom::default();
+        for id in self.relocation.next_tasks(TASK_STEP_MAX) {
+            let Some(mut task) = self.relocation.take_task(id) else {
                 continue;
             };
-            let news = self.go_on(id, &mut task, allowance, &mut shortage);
+            let news = self.go_on(id, &mut task, allowance, &mut missing);
             turn.news.extend(news.map(|news| (id, news)));
             match task.outcome() {
                 Some(outcome) => turn.news.push((id, TaskUpdate::Ended(outcome))),
-                None => self.tasks.insert(id, task),
+                None => self.relocation.put_task(id, task),
             }
         }
-        turn.active = self.moves.tasks();
-        if !shortage.segments.is_empty() {
-            let segments: Vec<u32> = shortage.segments.into_iter().collect();
-            let (waiting, longest) = (shortage.waiting_bytes, shortage.longest_bytes);
-            turn.needs = self.needs_of_moves(&segments, waiting, longest);
-        }
+        turn.active = self.relocation.moves().tasks();
+        turn.needs = self.needs_of_copies(&missing.segments(), &missing);
         turn
     }
 
@@ -127,16 +106,16 @@ impl KeyShard {
         id: u128,
         task: &mut ShardTask,
         allowance: u32,
-        shortage: &mut MissingRoom,
+        missing: &mut MissingRoom,
     ) -> Option<TaskUpdate> {
         if task.outcome().is_some() {
             return None;
         }
-        let Some(object) = self.find(&task.key) else {
+        let Some(object) = self.keys.find(&task.key) else {
             task.give_up(Status::ObjectNotFound);
             return None;
         };
-        if let Some(under_way) = self.moves.get(object) {
+        if let Some(under_way) = self.relocation.of(object) {
             let is_taken = under_way.job == id && under_way.taken_ms.is_some();
             let is_news = is_taken && !std::mem::replace(&mut task.was_taken, true);
             return is_news.then_some(TaskUpdate::Taken);
@@ -144,88 +123,71 @@ impl KeyShard {
         if !self.is_complete(object) || !task.may_try(self.now_ms) {
             return None;
         }
-        match self.next_of(task, object) {
-            Ok(NextStep::Held { source }) => {
-                task.note_done();
-                if task.source.is_some() {
-                    self.drop_complete(source);
-                }
+        let (source, destination) = match self.next_of(task, object) {
+            Ok(next) => next,
+            Err(TaskObstacle::Passing(status)) => {
+                task.note_failure(self.now_ms, status);
+                return None;
             }
-            Ok(NextStep::Copy { source, open }) if self.may_copy(source, allowance) => {
-                return self.begin_copy(id, task, source, open, shortage);
+            Err(TaskObstacle::Lasting(status)) => {
+                task.give_up(status);
+                return None;
             }
-            Ok(NextStep::Copy { .. }) => {}
-            Err(TaskObstacle::Passing(status)) => task.note_failure(self.now_ms, status),
-            Err(TaskObstacle::Lasting(status)) => task.give_up(status),
+        };
+        let is_copied = matches!(destination, Destination::Open(_));
+        if is_copied && !self.may_copy(source, allowance) {
+            return None;
+        }
+        match self.copy(id, task.purpose(), source, destination, missing) {
+            CopyStep::Begun(client) => return Some(TaskUpdate::Assigned(client)),
+            CopyStep::NotNeeded => task.note_done(),
+            CopyStep::NoRoom => task.note_no_room(self.now_ms),
         }
         None
     }
 
     /// Whether one more copy for a task may be under way.
     fn may_copy(&self, source: u32, allowance: u32) -> bool {
-        self.moves.tasks() < allowance
-            && self.moves.tasks_of(self.carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
+        let moves = self.relocation.moves();
+        moves.tasks() < allowance
+            && moves.tasks_of(self.carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
     }
 
-    fn begin_copy(
-        &mut self,
-        id: u128,
-        task: &mut ShardTask,
-        source: u32,
-        open: Vec<u32>,
-        shortage: &mut MissingRoom,
-    ) -> Option<TaskUpdate> {
-        let bytes = extent_bytes(self.replicas[source].payload_bytes);
-        let purpose = match task.source {
-            Some(_) => Purpose::Move,
-            None => Purpose::Copy,
-        };
-        let Some((segment, extent)) = self.shares.alloc_least_used(&open, bytes) else {
-            task.note_failure(self.now_ms, Status::NoAvailableHandle);
-            shortage.segments.extend(open);
-            shortage.waiting_bytes = shortage.waiting_bytes.saturating_add(bytes);
-            shortage.longest_bytes = shortage.longest_bytes.max(bytes);
-            return None;
-        };
-        let client = self.begin_move(id, purpose, source, segment, extent);
-        Some(TaskUpdate::Assigned(client))
-    }
-
-    /// What the next target of a task takes.
-    fn next_of(&self, task: &ShardTask, object: u32) -> Result<NextStep, TaskObstacle> {
+    /// The replica to copy for the next target of a task, and where to.
+    fn next_of(&self, task: &ShardTask, object: u32) -> Result<(u32, Destination), TaskObstacle> {
         let named = self.named(task.target().unwrap_or_default());
         if named.is_empty() {
             return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
         }
         let source = self.source_of(object, task.source.as_deref(), task.failed());
         let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
-        let complete = self.objects[object].first;
+        let complete = self.keys[object].first;
         let lies_in = |first: u32, segment: &u32| {
             self.replicas.chain(first).any(|id| self.replicas[id].segment == *segment)
         };
         if named.iter().any(|segment| lies_in(complete, segment)) {
-            return Ok(NextStep::Held { source });
+            return Ok((source, Destination::Held));
         }
         let is_copy = task.source.is_none();
         if is_copy && self.replicas.chain(complete).count() >= REPLICAS_MAX as usize {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let is_open = |segment: &u32| {
-            self.shares.live().contains(segment) && !self.is_written_in(object, *segment)
+            self.space.live().contains(segment) && !self.is_written_in(object, *segment)
         };
         let open: Vec<u32> = named.into_iter().filter(is_open).collect();
         match open.is_empty() {
             true => Err(TaskObstacle::Passing(Status::UnavailableInCurrentStatus)),
-            false => Ok(NextStep::Copy { source, open }),
+            false => Ok((source, Destination::Open(open))),
         }
     }
 
     /// The replica to copy: the one in the segment of that name, or any; another one after each
     /// failure.
     fn source_of(&self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
-        let complete = self.replicas.chain(self.objects[object].first);
+        let complete = self.replicas.chain(self.keys[object].first);
         let fits = |id: &u32| {
-            let share = self.shares.get(self.replicas[*id].segment);
+            let share = self.space.get(self.replicas[*id].segment);
             share.is_some_and(|share| {
                 share.is_readable() && segment.is_none_or(|name| share.spec.name == name)
             })
@@ -244,7 +206,7 @@ impl KeyShard {
             )));
         }
         self.check_owner(&named, name)?;
-        match named.iter().any(|segment| self.shares.live().contains(segment)) {
+        match named.iter().any(|segment| self.space.live().contains(segment)) {
             true => Ok(()),
             false => Err(JobRefusal {
                 status: Status::UnavailableInCurrentStatus,
@@ -256,7 +218,7 @@ impl KeyShard {
     /// One client may have several segments of a name; if several clients have one, the name is
     /// ambiguous.
     fn check_owner(&self, named: &[u32], name: &str) -> Result<(), JobRefusal> {
-        let shares = named.iter().filter_map(|segment| self.shares.get(*segment));
+        let shares = named.iter().filter_map(|segment| self.space.get(*segment));
         let clients: BTreeSet<u128> = shares.map(|share| share.spec.client).collect();
         match clients.len() {
             0 | 1 => Ok(()),
@@ -267,7 +229,7 @@ impl KeyShard {
     /// The readable segments of a name.
     fn named(&self, name: &str) -> Vec<u32> {
         let named = |share: &SegmentShare| share.is_readable() && share.spec.name == name;
-        let shares = self.shares.iter().filter(|(_, share)| named(share));
+        let shares = self.space.iter().filter(|(_, share)| named(share));
         shares.map(|(segment, _)| segment).collect()
     }
 }

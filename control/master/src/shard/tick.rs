@@ -9,7 +9,7 @@ impl KeyShard {
     /// which means that another tick soon has more to do.
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
-        self.ages.note(self.clock, self.now_ms);
+        self.clock.note(self.now_ms);
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);
         let budget = self.give_up_moves(budget);
@@ -20,9 +20,8 @@ impl KeyShard {
 
     fn release_parked(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(quarantined) = self.quarantine.pop_due(self.now_ms)
+            && let Some(quarantined) = self.space.release_due(self.now_ms)
         {
-            self.shares.free(quarantined.segment, quarantined.extent);
             self.counters.discard_released += u64::from(quarantined.put.is_some());
             self.end_overtaken(&quarantined);
             budget -= 1;

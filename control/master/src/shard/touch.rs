@@ -21,7 +21,7 @@ impl KeyShard {
     /// Grants the lease to an object, or to its whole group, and makes it the newest. Returns the
     /// name by which a reader gives its lease back.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
-        match self.objects[object].group {
+        match self.keys[object].group {
             NONE => self.touch_one(object, touch),
             group => self.touch_group(group, object, touch),
         }
@@ -36,10 +36,10 @@ impl KeyShard {
             return;
         };
         let is_read = part.seen.read_end_ms > now_ms;
-        let is_first = std::mem::replace(&mut part.touched_by_call, calls) != calls;
+        let is_first = part.note_call(calls);
         match touch {
             Touch::Read => {
-                self.objects[object].grant(now_ms, end_ms);
+                self.keys[object].grant(now_ms, end_ms);
                 part.update(|whole| whole.grant(now_ms, end_ms));
             }
             Touch::Probe if is_first => {
@@ -50,7 +50,7 @@ impl KeyShard {
         if !is_first {
             return;
         }
-        self.clock += 1;
+        self.clock.touch();
         // As with single objects: a probe leaves what is being read where it is.
         if touch == Touch::Read || !is_read {
             self.relink_group(group);
@@ -60,8 +60,8 @@ impl KeyShard {
     fn touch_one(&mut self, object: u32, touch: Touch) {
         let now_ms = self.now_ms;
         let end_ms = now_ms.saturating_add(self.settings.lease_ttl_ms);
-        self.clock += 1;
-        let record = &mut self.objects[object];
+        let stamp = self.clock.touch();
+        let record = &mut self.keys[object];
         match touch {
             Touch::Read => {
                 record.grant(now_ms, end_ms);
@@ -76,8 +76,8 @@ impl KeyShard {
                 }
             }
         }
-        debug_assert!(record.stamp < self.clock, "each touch is later");
-        record.stamp = self.clock;
+        debug_assert!(record.stamp < stamp, "each touch is later");
+        record.stamp = stamp;
         let list = self.list_of(object);
         if list != ListName::Held {
             self.relink(object, list);

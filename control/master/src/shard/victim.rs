@@ -52,7 +52,7 @@ impl KeyShard {
         match need {
             EvictionReason::Put => u64::MAX,
             EvictionReason::Watermark => {
-                let settled = self.ages.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
+                let settled = self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
                 self.oldest_read(segment).map_or(settled, |held| settled.min(held))
             }
         }
@@ -60,10 +60,10 @@ impl KeyShard {
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
     fn oldest_read(&self, segment: u32) -> Option<u64> {
-        let recency = &self.shares.get(segment)?.recency;
         let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
-            let replica = recency.oldest(ListName::Evictable(class, LeasePhase::Read));
-            let object = self.objects.get(self.replicas.get(replica)?.object)?;
+            let replica =
+                self.replicas.oldest(segment, ListName::Evictable(class, LeasePhase::Read));
+            let object = self.keys.get(self.replicas.get(replica)?.object)?;
             let touched = self.groups.touched(object);
             (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
         });
@@ -94,9 +94,9 @@ impl KeyShard {
         let Some(victim) = self.victim(segment, need) else {
             return 0;
         };
-        let object = &self.objects[self.replicas[victim.replica].object];
+        let object = &self.keys[self.replicas[victim.replica].object];
         let stamp = self.groups.touched(object).stamp;
-        let idle_ms = self.ages.idle_ms(stamp, self.now_ms);
+        let idle_ms = self.clock.idle_ms(stamp, self.now_ms);
         idle_ms.saturating_mul(weight(victim.class))
     }
 
@@ -109,12 +109,11 @@ impl KeyShard {
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let recency = &self.shares.get(segment)?.recency;
         let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
-                let replica = recency.oldest(ListName::Evictable(class, phase));
-                let object = self.objects.get(self.replicas.get(replica)?.object)?;
+                let replica = self.replicas.oldest(segment, ListName::Evictable(class, phase));
+                let object = self.keys.get(self.replicas.get(replica)?.object)?;
                 let touched = self.groups.touched(object);
                 let probed = touched.probe_end_ms > self.now_ms;
                 let is_held = touched.read_end_ms > self.now_ms || touched.stamp >= due;
@@ -124,9 +123,8 @@ impl KeyShard {
                 if self.is_held_elsewhere(object.group) {
                     return None;
                 }
-                debug_assert!(touched.stamp <= self.clock, "no touch is to come");
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-                let age = Reverse((self.clock - touched.stamp).saturating_mul(weight(class)));
+                let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight(class)));
                 Some(Victim { rank, age, class, replica })
             });
         oldest.min()
@@ -135,17 +133,17 @@ impl KeyShard {
     /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at
     /// as many replicas as that takes.
     pub(super) fn room_bytes(&self, segment: u32, bytes: u64) -> u64 {
-        let Some(share) = self.shares.get(segment) else {
+        let Some(share) = self.space.get(segment) else {
             return 0;
         };
         let mut room_bytes = share.free_bytes();
         let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
         for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
             for phase in [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read] {
-                let mut id = share.recency.oldest(ListName::Evictable(class, phase));
+                let mut id = self.replicas.oldest(segment, ListName::Evictable(class, phase));
                 while room_bytes < bytes && id != NONE {
                     let replica = &self.replicas[id];
-                    let object = &self.objects[replica.object];
+                    let object = &self.keys[replica.object];
                     if self.groups.touched(object).read_end_ms > self.now_ms {
                         break;
                     }
@@ -161,12 +159,12 @@ impl KeyShard {
     /// keeps the group.
     fn bytes_behind(&self, id: u32) -> u64 {
         let replica = &self.replicas[id];
-        let Some(group) = self.groups.get(self.objects[replica.object].group) else {
+        let Some(group) = self.groups.get(self.keys[replica.object].group) else {
             return replica.extent().bytes;
         };
-        match group.places.get(&replica.segment) {
-            Some(place) if group.may_go(self.now_ms) => place.bytes(),
-            _ => 0,
+        match group.may_go(self.now_ms) {
+            true => group.bytes_in(replica.segment),
+            false => 0,
         }
     }
 
@@ -183,9 +181,8 @@ impl KeyShard {
         }
         for list in ListName::evictable() {
             for _ in 0..GROUP_STEPS_MAX {
-                let oldest = self.shares.get(segment).map(|share| share.recency.oldest(list));
-                let replica = oldest.and_then(|id| self.replicas.get(id));
-                let object = replica.and_then(|it| self.objects.get(it.object));
+                let replica = self.replicas.get(self.replicas.oldest(segment, list));
+                let object = replica.and_then(|it| self.keys.get(it.object));
                 let group = object.map_or(NONE, |it| it.group);
                 let part = self.groups.get(group);
                 if !part.is_some_and(|it| it.is_outdated() || it.is_held_elsewhere()) {
@@ -201,7 +198,7 @@ impl KeyShard {
     pub(super) fn look_again(&mut self, group: u32) {
         if let Some(part) = self.groups.get_mut(group) {
             part.update(|_| ());
-            self.clock += 1;
+            self.clock.touch();
             self.relink_group(group);
         }
     }
@@ -210,21 +207,18 @@ impl KeyShard {
     /// behind them.
     fn sort_out_readers(&mut self, segment: u32, class: Class) {
         let now_ms = self.now_ms;
-        let Some(share) = self.shares.get_mut(segment) else {
-            return;
-        };
         for _ in 0..VICTIM_STEPS_MAX {
-            let id = share.recency.oldest(ListName::Evictable(class, LeasePhase::Read));
+            let id = self.replicas.oldest(segment, ListName::Evictable(class, LeasePhase::Read));
             if id == NONE {
                 return;
             }
-            let object = &self.objects[self.replicas[id].object];
+            let object = &self.keys[self.replicas[id].object];
             let touched = self.groups.touched(object);
             if touched.read_end_ms > now_ms || touched.probe_end_ms <= now_ms {
                 return;
             }
             let probed = ListName::Evictable(class, LeasePhase::Probed);
-            share.recency.relink(&mut self.replicas, id, probed);
+            self.replicas.relink(id, probed);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One shard of the master on its thread: its keys, and on the first shard the registry of clients
 //! and segments.
 
-use super::drain_turns::DrainTurns;
+use super::copy_turns::CopyTurns;
 use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
@@ -52,10 +52,9 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) expired: Cell<u64>,
     /// Whose turn it is to gather the space of all shards; used on the first shard.
     pub(super) gathering: RefCell<GatherTurn>,
-    pub(super) drains: DrainTurns,
+    /// Used on the first shard.
+    pub(super) copies: CopyTurns,
     pub(super) shortage: ShortageLog,
-    /// Copies for tasks on each shard when it was asked last; used on the first shard.
-    pub(super) task_copies: RefCell<Vec<u32>>,
     /// Gets names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     /// The right to walk over keys for a listing.
@@ -87,9 +86,8 @@ impl<E: Environment> ControlShard<E> {
             epoch,
             expired: Cell::new(0),
             gathering: RefCell::default(),
-            drains: DrainTurns::default(),
+            copies: CopyTurns::default(),
             shortage: ShortageLog::default(),
-            task_copies: RefCell::default(),
             expiry_listener,
             listings,
             log_budget: LogBudget::default(),

@@ -3,6 +3,7 @@
 //! way than it allows.
 
 use super::control_shard::ControlShard;
+use super::copy_turns::CopiesFor;
 use perigee_master::{DrainJobRequest, DrainOrder, DrainReport, JobRefusal, MoveTask, Registry};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
@@ -18,14 +19,14 @@ impl<E: Environment> ControlShard<E> {
     pub(super) async fn turn_drains(&self) -> bool {
         let jobs = self.ask_registry(|registry| registry.active_drains().to_vec());
         let jobs = jobs.unwrap_or_default();
-        if jobs.is_empty() || !self.drains.begin() {
+        if jobs.is_empty() || !self.copies.begin() {
             return false;
         }
         let mut moving = false;
         for job in jobs {
             moving |= self.turn_drain(job, None).await;
         }
-        self.drains.end();
+        self.copies.end();
         moving
     }
 
@@ -52,7 +53,7 @@ impl<E: Environment> ControlShard<E> {
     /// As `Registry::cancel_drain`; `RpcTimeout` if the shards are too busy.
     pub(crate) async fn cancel_drain(&self, id: u128) -> Result<(), Status> {
         for _ in 0..TURN_LOOKS_MAX {
-            if self.drains.begin() {
+            if self.copies.begin() {
                 // A last turn that begins nothing tells what is under way.
                 self.turn_drain(id, Some(0)).await;
                 let wall_ms = self.environment.wall_ms();
@@ -62,7 +63,7 @@ impl<E: Environment> ControlShard<E> {
                 if canceled.is_ok() {
                     self.end_drain(id).await;
                 }
-                self.drains.end();
+                self.copies.end();
                 return canceled;
             }
             self.environment.sleep(TURN_PAUSE).await;
@@ -97,14 +98,14 @@ impl<E: Environment> ControlShard<E> {
     /// A shard's part of a turn.
     async fn turn_on(&self, index: usize, order: &DrainOrder) -> Option<DrainReport> {
         let shards = self.members().len();
+        let copies_for = CopiesFor::Drain(order.job);
         let order = DrainOrder {
-            allowance: self.drains.allowance(order.job, index, shards, order.allowance),
+            allowance: self.copies.allowance(copies_for, index, shards, order.allowance),
             ..order.clone()
         };
-        let job = order.job;
         let turn = move |shard: &Self| shard.keys.borrow_mut().drain_turn(shard.now_ms(), &order);
         let mut report = self.on(index, turn).await.flatten()?;
-        self.drains.note(job, index, report.active);
+        self.copies.note(copies_for, index, report.active);
         let needs = std::mem::take(&mut report.needs);
         let segments = needs.len();
         self.borrow_room(index, needs, segments).await;
@@ -112,7 +113,7 @@ impl<E: Environment> ControlShard<E> {
     }
 
     async fn end_drain(&self, id: u128) {
-        self.drains.forget(id);
+        self.copies.forget(id);
         self.publish_events();
         for index in 0..self.members().len() {
             self.on(index, move |shard| shard.keys.borrow_mut().end_drain(id)).await;

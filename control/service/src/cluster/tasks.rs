@@ -3,6 +3,7 @@
 //! and every task that is on a shard is known to the registry.
 
 use super::control_shard::ControlShard;
+use super::copy_turns::CopiesFor;
 use perigee_master::{
     JobRefusal, Registry, TaskKind, TaskRecord, TaskRequest, TaskTurn, TaskUpdate, shard_of,
 };
@@ -57,13 +58,12 @@ impl<E: Environment> ControlShard<E> {
             return false;
         }
         let count = self.members().len();
-        self.task_copies.borrow_mut().resize(count, 0);
         for index in 0..count {
             let Some(turn) = self.turn_tasks_on(index).await else {
                 // The shard is gone, so the master is ending.
                 return false;
             };
-            self.task_copies.borrow_mut()[index] = turn.active;
+            self.copies.note(CopiesFor::Tasks, index, turn.active);
             self.ask_registry(|registry| {
                 for (id, news) in turn.news {
                     report_end(registry, id, news);
@@ -74,18 +74,14 @@ impl<E: Environment> ControlShard<E> {
             self.borrow_room(index, turn.needs, segments).await;
         }
         self.drop_overdue_tasks(count).await;
-        self.task_copies.borrow().iter().any(|copies| *copies > 0)
+        self.copies.is_active(CopiesFor::Tasks)
     }
 
     /// A shard's part of a turn. Between turns its copies only become fewer.
     async fn turn_tasks_on(&self, index: usize) -> Option<TaskTurn> {
         let allowance = self.ask_registry(|registry| registry.task_allowance())?;
-        let theirs: u32 = {
-            let copies = self.task_copies.borrow();
-            let others = copies.iter().enumerate().filter(|(at, _)| *at != index);
-            others.map(|(_, copies)| *copies).sum()
-        };
-        let allowance = allowance.saturating_sub(theirs);
+        let shards = self.members().len();
+        let allowance = self.copies.allowance(CopiesFor::Tasks, index, shards, allowance);
         let turn = move |shard: &Self| {
             let mut keys = shard.keys.borrow_mut();
             keys.task_turn(shard.now_ms(), allowance)

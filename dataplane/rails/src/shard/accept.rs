@@ -9,7 +9,6 @@ use crate::endpoint::{Endpoint, EndpointRole};
 use crate::error::RailError;
 use crate::joining::MadePair;
 use crate::limits::{ACCEPTED_ENTRIES, PAIRS_PER_PEER_MAX};
-use crate::slab::SlabKey;
 use perigee_verbs::{QueuePairOptions, RegionAccess};
 use std::time::Duration;
 
@@ -53,7 +52,7 @@ impl RailShard {
         let (mut pairs, mut fenced) = (Vec::new(), 0);
         if offer.peer_epoch == self.setup.epoch {
             fenced = self.take_fenced_down(offer, now);
-            for key in self.accepted.outlived_by(&offer.name, offer.epoch) {
+            for key in self.endpoints.accepted().outlived_by(&offer.name, offer.epoch) {
                 self.drop_accepted(key, now);
             }
             for (pair, made) in offer.pairs.iter().zip(made) {
@@ -66,13 +65,14 @@ impl RailShard {
 
     /// Takes down every queue pair that the engine of this epoch could reach our memory through.
     pub(crate) fn fence(&mut self, epoch: u64, now: Duration) {
-        for key in self.accepted.of_epoch(epoch) {
+        for key in self.endpoints.accepted().of_epoch(epoch) {
             self.drop_accepted(key, now);
         }
     }
 
     pub(super) fn drop_accepted(&mut self, key: AcceptedKey, now: Duration) {
-        if let Some(endpoint) = self.accepted.get(key).map(|accepted| accepted.endpoint) {
+        if let Some(endpoint) = self.endpoints.accepted().get(key).map(|accepted| accepted.endpoint)
+        {
             self.close_endpoint(endpoint, now);
         }
     }
@@ -113,39 +113,31 @@ impl RailShard {
         let key = AcceptedKey { epoch: offer.epoch, shard: offer.shard, lane: pair.lane };
         self.drop_accepted(key, now);
         let queue_pair = made?;
-        if self.accepted_pool.is_full() {
-            if self.accepted.has_any(offer.epoch, offer.shard) {
+        if self.endpoints.accepted_full() {
+            if self.endpoints.accepted().has_any(offer.epoch, offer.shard) {
                 return Err("no room for another queue pair beside those it has".to_owned());
             }
-            let victim = self.accepted_pool.evict().ok_or("all queue pairs are in use")?;
-            self.close_endpoint(SlabKey::from_bits(victim as u32), now);
+            let victim = self.endpoints.evict_accepted().ok_or("all queue pairs are in use")?;
+            self.close_endpoint(victim, now);
         }
         let index = pair.peer_rail as usize;
         let descriptor = queue_pair.endpoint().into();
         let bandwidth = Bandwidth::new(self.rails[index].rail.nominal());
-        let slot = self.proof.take().ok_or("no proving memory is left")?;
-        let proof = self.proof.descriptor(slot, index);
         let place = self.index_towards(pair).filter(|gid_index| {
             let addresses = &self.rails[index].addresses;
             addresses.at(*gid_index) == Some(queue_pair.endpoint().gid)
         });
         let place = (index, place.ok_or("the address has changed since the offer")?);
-        let endpoint =
-            Endpoint::new(queue_pair, place, slot, bandwidth, EndpointRole::Accepted(key));
-        let Ok(endpoint) = self.endpoints.insert(endpoint) else {
-            self.proof.give_back(slot);
-            return Err("no slot for another queue pair is left".to_owned());
-        };
-        self.name_endpoint(endpoint);
-        let accepted = Accepted {
+        let make =
+            |slot| Endpoint::new(queue_pair, place, slot, bandwidth, EndpointRole::Accepted(key));
+        let entry = |endpoint| Accepted {
             endpoint,
             name: offer.name.clone(),
             proof: pair.proof,
             seen_at: now,
             asked_at: None,
         };
-        self.accepted.insert(key, accepted);
-        self.accepted_pool.insert(u64::from(endpoint.bits()), now);
+        let proof = self.endpoints.add_accepted(key, make, entry, now)?;
         Ok(PairAnswer::Joined { endpoint: descriptor, proof })
     }
 }

@@ -72,7 +72,7 @@ impl RailShard {
         now >= peer.next_beside
             && peer.waiting.bytes >= WINDOW_BYTES_MIN
             && peer.lanes[first].is_up()
-            && !self.pool.is_full()
+            && !self.endpoints.lanes_full()
     }
 
     /// Lanes whose queue pair made room for another one are down.
@@ -125,18 +125,15 @@ impl RailShard {
     /// Makes sure that the pool takes another queue pair. If all are busy and this peer has none,
     /// the one that is missed least takes no more work and makes room when it has drained.
     fn make_room(&mut self, lanes_open: usize, now: Duration) -> bool {
-        if !self.pool.is_full() {
+        if !self.endpoints.lanes_full() {
             return true;
         }
-        if let Some(victim) = self.pool.evict() {
-            self.close_endpoint(SlabKey::from_bits(victim as u32), now);
+        if let Some(victim) = self.endpoints.evict_lane() {
+            self.close_endpoint(victim, now);
             return true;
         }
         if lanes_open == 0 {
-            let victim = self.pool.oldest().map(|key| SlabKey::from_bits(key as u32));
-            if let Some(endpoint) = victim.and_then(|key| self.endpoints.get_mut(key)) {
-                endpoint.retiring = true;
-            }
+            self.endpoints.retire_oldest_lane();
         }
         false
     }
@@ -168,36 +165,18 @@ impl RailShard {
         };
         let queue_pair = rail.queue.queue_pair(&options).map_err(|error| error.to_string())?;
         let bandwidth = rail.bandwidth.successor(now);
-        let slot = self.proof.take().ok_or("no proving memory is left")?;
+        let place = (route.local, route.local_gid);
+        let endpoint = queue_pair.endpoint().into();
+        let make = |slot| Endpoint::new(queue_pair, place, slot, bandwidth, role);
+        let (key, proof) = self.endpoints.add_lane(make, now)?;
         let offer = PairOffer {
             lane: 0,
             peer_rail: route.remote as u32,
             peer_gid_index: route.remote_gid,
-            endpoint: queue_pair.endpoint().into(),
-            proof: self.proof.descriptor(slot, route.local),
+            endpoint,
+            proof,
         };
-        let endpoint =
-            Endpoint::new(queue_pair, (route.local, route.local_gid), slot, bandwidth, role);
-        match self.endpoints.insert(endpoint) {
-            Ok(key) => {
-                self.name_endpoint(key);
-                let is_in = self.pool.insert(u64::from(key.bits()), now);
-                debug_assert!(is_in, "room was made before");
-                // Held until it is proven, so that it is not evicted before its first use.
-                self.pool.hold(u64::from(key.bits()), now);
-                Ok((key, offer))
-            }
-            Err(endpoint) => {
-                self.proof.give_back(endpoint.slot);
-                Err("no slot for another queue pair is left".to_owned())
-            }
-        }
-    }
-
-    pub(super) fn name_endpoint(&mut self, key: SlabKey) {
-        if let Some(endpoint) = self.endpoints.get_mut(key) {
-            endpoint.set_name(key);
-        }
+        Ok((key, offer))
     }
 
     /// The answer to an offer, or why there is none. Answers to offers that were given up are

@@ -149,7 +149,7 @@ impl RailShard {
     pub(super) fn take_fenced_down(&mut self, offer: &EndpointOffer, now: Duration) -> u32 {
         for fenced in &offer.fenced {
             let key = AcceptedKey { epoch: offer.epoch, shard: offer.shard, lane: fenced.lane };
-            let endpoint = self.accepted.get(key).map(|accepted| accepted.endpoint);
+            let endpoint = self.endpoints.accepted().get(key).map(|accepted| accepted.endpoint);
             let endpoint = endpoint.and_then(|key| self.endpoints.get(key));
             // A newer queue pair of the same lane stays; the one that is meant has gone before it.
             if endpoint.is_some_and(|endpoint| endpoint.number() == fenced.queue_pair) {

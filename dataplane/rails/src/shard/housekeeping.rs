@@ -173,7 +173,7 @@ impl RailShard {
                 let endpoint = self.endpoints.get(key);
                 match endpoint.filter(|endpoint| endpoint.posted().is_empty()) {
                     Some(endpoint) if endpoint.retiring => retired.push(key),
-                    Some(_) if !waiting => self.pool.release(u64::from(key.bits()), now),
+                    Some(_) if !waiting => self.endpoints.release_lane(key, now),
                     _ => {}
                 }
             }
@@ -184,26 +184,23 @@ impl RailShard {
     }
 
     fn reclaim(&mut self, now: Duration) {
-        while let Some(key) = self.pool.expire(now, IDLE_MAX) {
+        while let Some(key) = self.endpoints.expire_lane(now, IDLE_MAX) {
             let cause = Disconnect::harmless("closed because it was idle");
-            self.break_endpoint(SlabKey::from_bits(key as u32), &cause, now);
+            self.break_endpoint(key, &cause, now);
         }
     }
 
     fn watch_accepted(&mut self, now: Duration) {
-        let gone = self.accepted.unanswered(now, PROOF_DEADLINE);
+        let gone = self.endpoints.accepted().unanswered(now, PROOF_DEADLINE);
         for key in gone {
             tracing::debug!(epoch = key.epoch, "A peer fell silent; its queue pair is taken down");
             self.drop_accepted(key, now);
         }
-        let silent = self.accepted.silent(now, KEEP_ALIVE);
+        let silent = self.endpoints.accepted().silent(now, KEEP_ALIVE);
         for key in silent.into_iter().take(ACCEPTED_ASKED_PER_ROUND) {
-            let Some(accepted) = self.accepted.get_mut(key) else {
-                continue;
-            };
-            accepted.asked_at = Some(now);
-            let (endpoint, proof) = (accepted.endpoint, accepted.proof);
-            self.ask_for_life(endpoint, proof, now);
+            if let Some((endpoint, proof)) = self.endpoints.ask(key, now) {
+                self.ask_for_life(endpoint, proof, now);
+            }
         }
     }
 
@@ -252,7 +249,7 @@ impl RailShard {
     pub(crate) fn queue_pairs(&self) -> (usize, usize) {
         let of_lanes = |role: &EndpointRole| matches!(role, EndpointRole::Lane { .. });
         let lanes = self.endpoints.iter().filter(|(_, endpoint)| of_lanes(&endpoint.role));
-        (lanes.count(), self.accepted.len())
+        (lanes.count(), self.endpoints.accepted().len())
     }
 }
 

@@ -22,10 +22,9 @@ impl RailShard {
         now: Duration,
     ) {
         let word = self.next_word();
-        let Some(endpoint) = self.endpoints.get_mut(key) else {
+        let Some((source, back)) = self.endpoints.prepare_proof(key, word) else {
             return;
         };
-        let (source, back) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
         let order = |write, piece| PostOrder {
             work: WorkPurpose::Proof,
             write,
@@ -34,7 +33,9 @@ impl RailShard {
             remote_address: proof.address,
             remote_key: proof.remote_key,
         };
-        let posted = endpoint.post(&[order(true, source), order(false, back)], now, |_, _| {});
+        let orders = [order(true, source), order(false, back)];
+        let endpoint = self.endpoints.get_mut(key);
+        let posted = endpoint.map_or(Ok(()), |endpoint| endpoint.post(&orders, now, |_, _| {}));
         if let Some(lane) = self.peers.get_mut(&number).and_then(|peer| peer.lanes.get_mut(lane)) {
             lane.state = LaneState::Proving { until: now + PROOF_DEADLINE, word };
         }
@@ -45,10 +46,9 @@ impl RailShard {
 
     /// The proving work has completed: the pair carries load if the right word came back.
     pub(super) fn judge_proof(&mut self, key: SlabKey, number: u64, lane: usize, now: Duration) {
-        let Some(slot) = self.endpoint(key).map(|endpoint| endpoint.slot) else {
+        let Some(back) = self.endpoints.word_back(key) else {
             return;
         };
-        let back = self.proof.word_back(slot);
         let Some(peer) = self.peers.get_mut(&number) else {
             return;
         };
@@ -75,10 +75,9 @@ impl RailShard {
     /// is there.
     pub(super) fn ask_for_life(&mut self, key: SlabKey, proof: ProofDescriptor, now: Duration) {
         let word = self.next_word();
-        let Some(endpoint) = self.endpoints.get_mut(key) else {
+        let Some((source, _)) = self.endpoints.prepare_proof(key, word) else {
             return;
         };
-        let (source, _) = self.proof.prepare(endpoint.slot, endpoint.rail, word);
         let order = PostOrder {
             work: WorkPurpose::Proof,
             write: true,
@@ -87,8 +86,8 @@ impl RailShard {
             remote_address: proof.address,
             remote_key: proof.remote_key,
         };
-        self.accepted_pool.hold(u64::from(key.bits()), now);
-        if let Err(error) = endpoint.post(&[order], now, |_, _| {}) {
+        let endpoint = self.endpoints.get_mut(key);
+        if let Some(Err(error)) = endpoint.map(|endpoint| endpoint.post(&[order], now, |_, _| {})) {
             self.break_endpoint(key, &Disconnect::blamed(error.to_string()), now);
         }
     }

@@ -236,15 +236,11 @@ impl RailShard {
 
     /// Hands the staged work requests of a lane to its device; true if it took any.
     fn ring(&mut self, peer: &mut RailPeer, lane: usize, now: Duration) -> bool {
-        let key = peer.lanes[lane].endpoint;
-        let endpoint = key.and_then(|key| Some((key, self.endpoints.get_mut(key)?)));
-        let Some((key, endpoint)) = endpoint.filter(|_| !self.scratch.orders[lane].is_empty())
-        else {
+        let key = peer.lanes[lane].endpoint.filter(|_| !self.scratch.orders[lane].is_empty());
+        let endpoint = key.and_then(|key| Some((key, self.endpoints.get_for_post(key, now)?)));
+        let Some((key, endpoint)) = endpoint else {
             return false;
         };
-        if endpoint.posted().is_empty() {
-            self.pool.hold(u64::from(key.bits()), now);
-        }
         let slices = &mut self.slices;
         let mut accepted = 0;
         let orders = &mut self.scratch.orders[lane];

@@ -173,7 +173,7 @@ impl RailShard {
                 // A queue pair whose peer has work waiting is not idle: it would be evicted before
                 // its first use.
                 if self.peers.get(&peer).is_none_or(|peer| peer.waiting.is_empty()) {
-                    self.pool.release(u64::from(key.bits()), now);
+                    self.endpoints.release_lane(key, now);
                 }
                 self.judge_proof(key, peer, lane, now);
                 if retiring {
@@ -181,11 +181,7 @@ impl RailShard {
                 }
             }
             EndpointRole::Accepted(accepted) => {
-                self.accepted_pool.release(u64::from(key.bits()), now);
-                if let Some(accepted) = self.accepted.get_mut(accepted) {
-                    accepted.asked_at = None;
-                    accepted.seen_at = now;
-                }
+                self.endpoints.answered(accepted, now);
             }
         }
     }
@@ -225,21 +221,17 @@ impl RailShard {
             return;
         };
         debug_assert!(endpoint.rail < self.rails.len());
-        self.proof.give_back(endpoint.slot);
         let (rail, role) = (endpoint.rail, endpoint.role.clone());
         if cause.blames_rail {
             self.rails[rail].cells.errors.add(1);
         }
         match role {
             EndpointRole::Lane { peer, lane, remote } => {
-                self.pool.remove(u64::from(key.bits()));
                 self.lane_down(peer, lane, cause, now);
                 let rails = (rail, remote);
                 self.send_again(endpoint, LanePath { lane, rails }, cause, now);
             }
-            EndpointRole::Accepted(accepted) => {
-                self.accepted_pool.remove(u64::from(key.bits()));
-                self.accepted.remove(accepted);
+            EndpointRole::Accepted(_) => {
                 // Only liveness writes were on their way.
                 endpoint.end();
             }

@@ -205,7 +205,7 @@ impl Fleet {
 
     fn held(&self, segment: u32) -> Vec<u64> {
         let held =
-            |shard: &KeyShard| shard.shares.get(segment).map_or(0, |it| it.allocator.capacity());
+            |shard: &KeyShard| shard.space.get(segment).map_or(0, |it| it.allocator.capacity());
         self.shards.iter().map(held).collect()
     }
 
@@ -217,9 +217,10 @@ impl Fleet {
                 let replicas = (0..shard.replicas.bound()).filter_map(|id| shard.replicas.get(id));
                 let replicas = replicas.filter(|replica| replica.segment == segment);
                 extents.extend(replicas.map(crate::replica::Replica::extent));
-                let quarantined = shard.quarantine.iter().filter(|it| it.segment == segment);
+                let quarantined =
+                    shard.space.quarantine().iter().filter(|it| it.segment == segment);
                 extents.extend(quarantined.map(|quarantined| quarantined.extent));
-                let share = shard.shares.get(segment).expect("mounted segments are known");
+                let share = shard.space.get(segment).expect("mounted segments are known");
                 extents.extend(share.allocator.free_extents());
             }
             let on_the_way = self.on_the_way.iter().flat_map(|(_, loans)| loans);

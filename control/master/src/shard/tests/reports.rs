@@ -34,10 +34,10 @@ impl Consumer {
                 }
             }
         }
-        let complete = shard.objects.iter().filter(|(_, object)| object.first != NONE);
+        let complete = shard.keys.iter().filter(|(_, object)| object.first != NONE);
         let there = complete.map(|(_, object)| {
             let bytes = shard.replicas[object.first].payload_bytes;
-            (object.key.clone(), (bytes, shard.groups.name(object.group).map(Into::into)))
+            (object.key().into(), (bytes, shard.groups.name(object.group).map(Into::into)))
         });
         assert_eq!(self.known, there.collect());
     }

@@ -3,6 +3,7 @@
 use super::world::{Ends, World, plan};
 use super::{LONG, Plan, requests};
 use crate::active_request::Direction;
+use crate::descriptor::PairAnswer;
 use crate::endpoint::{Endpoint, EndpointRole};
 use crate::error::RailError;
 use crate::keys::RemoteKeys;
@@ -86,6 +87,26 @@ fn a_peer_that_read_an_earlier_table_is_joined_from_the_present_one() {
     send_all(&mut world, &peer, &keys);
     let joined = spoken_from(&world, "b", 0, true);
     assert_eq!(joined, [(5, table[0].address)]);
+}
+
+#[test]
+fn an_offer_that_is_refused_because_the_address_has_changed_costs_nothing() {
+    let mut world = World::pair(1);
+    let (peer, keys) = (world.open("b"), world.keys("b", None));
+    send(&mut world, &peer, &keys);
+    let now = world.now();
+    world.engine("a").shard.turn(now);
+    let offers = world.engine("a").shard.take_offers();
+    let made = world.engine("b").shard.make(&offers[0].offer).unwrap();
+    let mut table = gids(&world, "b", 0);
+    (table[0].index, table[0].address[15]) = (5, table[0].address[15] ^ 0x40);
+    world.faults("b", 0).change_gids(&table);
+    let now = now + Duration::from_secs(2);
+    let shard = &mut world.engine("b").shard;
+    shard.turn(now);
+    let answer = shard.adopt(&offers[0].offer, made, now).unwrap();
+    assert!(matches!(answer.pairs[..], [PairAnswer::Refused { .. }]), "{answer:?}");
+    shard.check();
 }
 
 #[test]

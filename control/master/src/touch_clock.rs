@@ -1,20 +1,39 @@
-//! When touches happened, coarsely, so that shards can compare how long their oldest objects have
-//! been idle.
-//! Invariant: marks are in order of both touches and time, and no more than a fixed number of them.
+//! Touches of objects, counted, and when they happened, coarsely, so that shards can compare how
+//! long their oldest objects have been idle.
+//! Invariant: each touch has a later stamp than the one before. Marks are in order of both stamps
+//! and time, and no more than a fixed number of them.
 
 use std::collections::VecDeque;
 
 use crate::limits::{AGE_MARK_MS, AGE_MARKS_MAX};
 
-/// Number of touches so far and the time, taken now and then.
 #[derive(Debug, Default)]
-pub(crate) struct IdleAges {
+pub(crate) struct TouchClock {
+    touches: u64,
+    /// Number of touches and the time, taken now and then.
     marks: VecDeque<(u64, u64)>,
 }
 
-impl IdleAges {
-    /// Notes that there have been `clock` touches by `now_ms`.
-    pub(crate) fn note(&mut self, clock: u64, now_ms: u64) {
+impl TouchClock {
+    /// The stamp of one more touch.
+    pub(crate) fn touch(&mut self) -> u64 {
+        self.touches += 1;
+        self.touches
+    }
+
+    /// Touches so far, which is the stamp of the last one.
+    pub(crate) fn last(&self) -> u64 {
+        self.touches
+    }
+
+    /// Touches since the one with this stamp.
+    pub(crate) fn since(&self, stamp: u64) -> u64 {
+        debug_assert!(stamp <= self.touches, "no touch is to come");
+        self.touches - stamp
+    }
+
+    /// Notes that the touches so far happened by `now_ms`.
+    pub(crate) fn note(&mut self, now_ms: u64) {
         let last_ms = self.marks.back().map_or(0, |(_, at_ms)| *at_ms);
         if !self.marks.is_empty() && now_ms < last_ms.saturating_add(AGE_MARK_MS) {
             return;
@@ -28,15 +47,16 @@ impl IdleAges {
             });
         }
         debug_assert!(
-            self.marks.back().is_none_or(|last| *last <= (clock, now_ms)),
+            self.marks.back().is_none_or(|last| *last <= (self.touches, now_ms)),
             "marks are in order"
         );
-        self.marks.push_back((clock, now_ms));
+        self.marks.push_back((self.touches, now_ms));
     }
 
     /// Panics unless the marks are bounded and in order.
     pub(crate) fn check(&self) {
         assert!(self.marks.len() <= AGE_MARKS_MAX);
+        assert!(self.marks.back().is_none_or(|(touches, _)| *touches <= self.touches));
         let in_order =
             |(before, after): (&(u64, u64), &(u64, u64))| before.0 <= after.0 && before.1 < after.1;
         assert!(self.marks.iter().zip(self.marks.iter().skip(1)).all(in_order));
@@ -61,30 +81,38 @@ impl IdleAges {
 mod tests {
     use super::*;
 
+    /// Touches until there are so many, and notes the time.
+    fn note(clock: &mut TouchClock, touches: u64, now_ms: u64) {
+        while clock.last() < touches {
+            clock.touch();
+        }
+        clock.note(now_ms);
+    }
+
     #[test]
     fn a_touch_is_as_old_as_the_first_mark_after_it() {
-        let mut ages = IdleAges::default();
-        assert_eq!(ages.idle_ms(5, 1_000), 0, "nothing is known yet");
-        ages.note(10, 1_000);
-        ages.note(20, 1_001);
-        ages.note(30, 1_000 + AGE_MARK_MS);
-        assert_eq!(ages.idle_ms(10, 5_000), 4_000);
-        assert_eq!(ages.idle_ms(11, 5_000), 4_000 - AGE_MARK_MS);
-        assert_eq!(ages.idle_ms(31, 5_000), 0);
-        let stamps = [999, 1_000, 1_000 + AGE_MARK_MS].map(|at_ms| ages.stamp_before(at_ms));
+        let mut clock = TouchClock::default();
+        assert_eq!(clock.idle_ms(5, 1_000), 0, "nothing is known yet");
+        note(&mut clock, 10, 1_000);
+        note(&mut clock, 20, 1_001);
+        note(&mut clock, 30, 1_000 + AGE_MARK_MS);
+        assert_eq!(clock.idle_ms(10, 5_000), 4_000);
+        assert_eq!(clock.idle_ms(11, 5_000), 4_000 - AGE_MARK_MS);
+        assert_eq!(clock.idle_ms(31, 5_000), 0);
+        let stamps = [999, 1_000, 1_000 + AGE_MARK_MS].map(|at_ms| clock.stamp_before(at_ms));
         assert_eq!(stamps, [0, 11, 31]);
     }
 
     #[test]
     fn marks_are_bounded_and_stay_in_order() {
-        let mut ages = IdleAges::default();
+        let mut clock = TouchClock::default();
         let marks = 10 * AGE_MARKS_MAX as u64;
         for mark in 0..marks {
-            ages.note(mark, mark * AGE_MARK_MS);
+            note(&mut clock, mark, mark * AGE_MARK_MS);
         }
-        assert!(ages.marks.len() <= AGE_MARKS_MAX);
+        assert!(clock.marks.len() <= AGE_MARKS_MAX);
         let end_ms = marks * AGE_MARK_MS;
-        let idle = |stamp| ages.idle_ms(stamp, end_ms);
+        let idle = |stamp| clock.idle_ms(stamp, end_ms);
         assert!((1..marks).all(|stamp| idle(stamp) <= idle(stamp - 1)));
         // Half of the marks are twice as coarse as the newer half, and so on.
         assert!(idle(1) > end_ms / 4);

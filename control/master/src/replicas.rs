@@ -1,0 +1,325 @@
+//! The replicas of a shard: their chains, one per version of an object, and their lists, one order
+//! of eviction per segment.
+//! Invariant: a replica is in one list of its segment, or follows one of its group that is, from
+//! the moment it is made until it is removed; and it is in at most one chain.
+
+use perigee_allocator::Extent;
+
+use crate::generations::Generations;
+use crate::list_name::ListName;
+use crate::recency::Recency;
+use crate::replica::Replica;
+use crate::slab::{NONE, Slab};
+
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    records: Slab<Replica>,
+    /// By segment number; `None` for segments that are not known or forgotten.
+    lists: Vec<Option<Box<Recency>>>,
+    generations: Generations,
+}
+
+impl Replicas {
+    pub(crate) fn new(generations: Generations) -> Self {
+        Self { records: Slab::new(), lists: Vec::new(), generations }
+    }
+
+    /// A segment may have replicas from now on.
+    pub(crate) fn open(&mut self, segment: u32) {
+        let slot = segment as usize;
+        if self.lists.len() <= slot {
+            self.lists.resize_with(slot + 1, || None);
+        }
+        debug_assert!(self.lists[slot].is_none(), "a number is used once");
+        self.lists[slot] = Some(Box::new(Recency::new()));
+    }
+
+    /// A segment has no replicas any more and gets no other ones.
+    pub(crate) fn close(&mut self, segment: u32) {
+        debug_assert_eq!(self.count_in(segment), 0, "its replicas are forgotten first");
+        if let Some(lists) = self.lists.get_mut(segment as usize) {
+            *lists = None;
+        }
+    }
+
+    /// A new replica that is held, has a generation of its own, and has no object yet.
+    pub(crate) fn make(&mut self, segment: u32, extent: Extent, payload_bytes: u64) -> u32 {
+        let generation = self.generations.next();
+        self.adopt(segment, extent.offset, payload_bytes, generation)
+    }
+
+    /// As `make`, with the generation that another master gave it.
+    pub(crate) fn adopt(
+        &mut self,
+        segment: u32,
+        offset: u64,
+        payload_bytes: u64,
+        generation: u64,
+    ) -> u32 {
+        debug_assert!(payload_bytes > 0, "a replica has bytes");
+        let id = self.records.insert(Replica {
+            generation,
+            offset,
+            payload_bytes,
+            segment,
+            object: NONE,
+            sibling: NONE,
+            newer: NONE,
+            older: NONE,
+            list: ListName::Held,
+            follows: false,
+        });
+        let lists = lists_of(&mut self.lists, segment);
+        debug_assert!(lists.is_some(), "its segment is known");
+        if let Some(lists) = lists {
+            lists.link(&mut self.records, id, ListName::Held);
+        }
+        id
+    }
+
+    /// Forgets a replica that is in no list and no chain any more.
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Replica> {
+        debug_assert!(!self.records[id].follows, "it is in no list any more");
+        self.records.remove(id)
+    }
+
+    /// The replicas of a chain.
+    pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |id: u32| (id != NONE).then_some(id);
+        std::iter::successors(some(first), move |id| some(self.records[*id].sibling))
+    }
+
+    /// Takes a replica out of the chain that starts at `first`; returns the new start.
+    pub(crate) fn unchain(&mut self, first: u32, id: u32) -> u32 {
+        let after = self.records[id].sibling;
+        if first == id {
+            return after;
+        }
+        let before = self.chain(first).find(|other| self.records[*other].sibling == id);
+        debug_assert!(before.is_some(), "{id} is in the chain of {first}");
+        if let Some(before) = before {
+            self.records[before].sibling = after;
+        }
+        first
+    }
+
+    /// Makes a replica the start of the chain that started at `first`.
+    pub(crate) fn put_before(&mut self, id: u32, first: u32) {
+        self.records[id].sibling = first;
+    }
+
+    /// Puts a replica into the chain of another one, behind it.
+    pub(crate) fn put_behind(&mut self, id: u32, other: u32) {
+        self.records[id].sibling = self.records[other].sibling;
+        self.records[other].sibling = id;
+    }
+
+    /// Gives the replicas of a chain, which have none yet, to an object.
+    pub(crate) fn assign(&mut self, first: u32, object: u32) {
+        let mut id = first;
+        while id != NONE {
+            let replica = &mut self.records[id];
+            debug_assert_eq!(replica.object, NONE, "it has no object yet");
+            replica.object = object;
+            id = replica.sibling;
+        }
+    }
+
+    /// Makes a replica that is in a list the newest of one.
+    pub(crate) fn relink(&mut self, id: u32, list: ListName) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+            lists.relink(&mut self.records, id, list);
+        }
+    }
+
+    /// Takes a replica out of its list, for good.
+    pub(crate) fn unlink(&mut self, id: u32) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+            lists.unlink(&mut self.records, id);
+        }
+    }
+
+    /// Takes a replica out of its list: from now on it goes where the leader of these followers
+    /// goes.
+    pub(crate) fn follow(&mut self, id: u32, followers: &mut u32) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+            lists.follow(&mut self.records, id, followers);
+        }
+    }
+
+    /// Takes a follower out, for good.
+    pub(crate) fn unfollow(&mut self, id: u32, followers: &mut u32) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+            lists.unfollow(&mut self.records, id, followers);
+        }
+    }
+
+    /// Takes a leader out, for good, and puts its first follower, which is returned, into its very
+    /// place.
+    pub(crate) fn succeed(&mut self, leader: u32, followers: &mut u32) -> u32 {
+        match lists_of(&mut self.lists, self.records[leader].segment) {
+            Some(lists) => lists.succeed(&mut self.records, leader, followers),
+            None => leader,
+        }
+    }
+
+    /// The replica of a segment's list that was linked first, or `NONE`.
+    pub(crate) fn oldest(&self, segment: u32, list: ListName) -> u32 {
+        self.lists_in(segment).map_or(NONE, |lists| lists.oldest(list))
+    }
+
+    /// Any replica of a segment.
+    pub(crate) fn any_in(&self, segment: u32) -> Option<u32> {
+        let any = self.lists_in(segment)?.any();
+        (any != NONE).then_some(any)
+    }
+
+    /// Number of replicas in a segment.
+    pub(crate) fn count_in(&self, segment: u32) -> usize {
+        self.lists_in(segment).map_or(0, Recency::len)
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Replica> {
+        self.records.get(id)
+    }
+
+    /// Number of replicas.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// One past the highest number of a replica there ever was, for walks.
+    pub(crate) fn bound(&self) -> u32 {
+        self.records.bound()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Replica)> + Clone {
+        self.records.iter()
+    }
+
+    /// Reads the list neighbours of a replica, so that they are at hand when it is relinked.
+    /// Returns what it read.
+    pub(crate) fn load_neighbours(&self, id: u32) -> u32 {
+        let object = |id: u32| self.records.get(id).map_or(NONE, |replica| replica.object);
+        self.records.get(id).map_or(0, |replica| object(replica.newer) ^ object(replica.older))
+    }
+
+    /// Panics unless each replica is in one list of its segment or follows, and all are counted.
+    pub(crate) fn check(&self) {
+        self.records.check();
+        let mut counted = 0;
+        for (segment, lists) in (0..).zip(&self.lists) {
+            let Some(lists) = lists else {
+                continue;
+            };
+            let here = self.records.iter().filter(|(_, it)| it.segment == segment);
+            let (all, followers) = here.fold((0, 0), |(all, followers), (_, replica)| {
+                (all + 1, followers + usize::from(replica.follows))
+            });
+            assert_eq!(lists.len(), all, "all replicas of {segment} count");
+            let listed = lists.check(&self.records, segment);
+            assert_eq!(listed + followers, all, "each is listed or follows");
+            counted += all;
+        }
+        assert_eq!(counted, self.records.len(), "no replica is without its segment");
+    }
+
+    fn lists_in(&self, segment: u32) -> Option<&Recency> {
+        self.lists.get(segment as usize)?.as_deref()
+    }
+}
+
+fn lists_of(lists: &mut [Option<Box<Recency>>], segment: u32) -> Option<&mut Recency> {
+    lists.get_mut(segment as usize)?.as_deref_mut()
+}
+
+impl std::ops::Index<u32> for Replicas {
+    type Output = Replica;
+
+    fn index(&self, id: u32) -> &Replica {
+        &self.records[id]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list_name::{Class, LeasePhase};
+    use crate::settings::ShardSettings;
+
+    const FREE: ListName = ListName::Evictable(Class::Cold, LeasePhase::Free);
+
+    fn in_segments(segments: u32) -> Replicas {
+        let mut replicas = Replicas::new(Generations::new(&ShardSettings::default()));
+        (0..segments).for_each(|segment| replicas.open(segment));
+        replicas
+    }
+
+    fn make(replicas: &mut Replicas, segment: u32) -> u32 {
+        let id = replicas.make(segment, Extent::new(0, 64), 1);
+        replicas.check();
+        id
+    }
+
+    #[test]
+    fn a_replica_leaves_its_chain_wherever_it_stands() {
+        for at in 0..3 {
+            let mut replicas = in_segments(3);
+            let mut first = NONE;
+            for segment in 0..3 {
+                let id = make(&mut replicas, segment);
+                replicas.put_before(id, first);
+                first = id;
+            }
+            let leaving = replicas.chain(first).nth(at).unwrap();
+            let first = replicas.unchain(first, leaving);
+            let left: Vec<u32> = replicas.chain(first).collect();
+            assert_eq!(left.len(), 2);
+            assert!(!left.contains(&leaving));
+            replicas.put_behind(leaving, left[0]);
+            assert!(replicas.chain(first).eq([left[0], leaving, left[1]]));
+        }
+        let mut replicas = in_segments(1);
+        let only = make(&mut replicas, 0);
+        assert_eq!(replicas.unchain(only, only), NONE);
+    }
+
+    #[test]
+    fn the_oldest_of_a_segment_is_the_one_linked_first() {
+        let mut replicas = in_segments(2);
+        let ids: Vec<u32> = (0..6).map(|n| make(&mut replicas, n % 2)).collect();
+        ids.iter().for_each(|id| replicas.relink(*id, FREE));
+        assert_eq!((replicas.oldest(0, FREE), replicas.oldest(1, FREE)), (ids[0], ids[1]));
+        replicas.relink(ids[0], FREE);
+        replicas.check();
+        assert_eq!((replicas.oldest(0, FREE), replicas.oldest(0, ListName::Held)), (ids[2], NONE));
+        assert_eq!((replicas.count_in(0), replicas.count_in(7), replicas.any_in(7)), (3, 0, None));
+    }
+
+    #[test]
+    fn a_follower_takes_the_place_of_its_leader() {
+        let mut replicas = in_segments(1);
+        let ids: Vec<u32> = (0..3).map(|_| make(&mut replicas, 0)).collect();
+        ids.iter().for_each(|id| replicas.relink(*id, FREE));
+        let mut followers = NONE;
+        replicas.follow(ids[2], &mut followers);
+        replicas.check();
+        let heir = replicas.succeed(ids[0], &mut followers);
+        assert_eq!((heir, followers, replicas.oldest(0, FREE)), (ids[2], NONE, ids[2]));
+        replicas.remove(ids[0]);
+        replicas.check();
+    }
+
+    #[test]
+    fn generations_are_never_given_twice() {
+        let mut replicas = in_segments(1);
+        let (first, second) = (make(&mut replicas, 0), make(&mut replicas, 0));
+        assert_ne!(replicas[first].generation, replicas[second].generation);
+        let of_first = replicas[first].generation;
+        replicas.unlink(first);
+        replicas.remove(first);
+        let reused = make(&mut replicas, 0);
+        assert_eq!(reused, first, "its number is used again");
+        assert_ne!(replicas[reused].generation, of_first);
+    }
+}
