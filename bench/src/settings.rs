@@ -6,13 +6,13 @@ use std::time::Duration;
 use perigee_flags::{Flag, Settings, ValueKind};
 
 use crate::baseline::rounds::Quiet;
-use crate::ends::cluster::Route;
 use crate::error::BenchError;
 use crate::limits::{
     BUFFER_BYTES_MAX, DURATION_MS_MAX, ITERATIONS_MAX, RATE_MAX, ROUNDS_MAX, THREADS_MAX,
 };
 use crate::load::drive::Span;
 use crate::report::{BandwidthUnit, Format};
+use perigee_schemas::Route;
 
 /// The words of [`ROUTE`].
 const AUTO: &str = "auto";
@@ -189,6 +189,6 @@ pub(crate) fn route(settings: &Settings) -> Route {
 pub(crate) fn route_word(route: Route) -> &'static str {
     match route {
         Route::Tcp => TCP,
-        Route::SharedMemory => AUTO,
+        _ => AUTO,
     }
 }

@@ -3,13 +3,13 @@
 //! Invariant: only keys of this run are ever removed, so a cluster in use can be measured.
 
 use perigee_flags::Settings;
-use perigee_schemas::Status;
+use perigee_schemas::{Route, Status};
 use perigee_store::Store;
 
 use crate::baseline::copy::{Towards, Work, baseline};
 use crate::baseline::pump::{Pump, Pumping};
 use crate::baseline::rounds::{Baseline, Rounds, Taken};
-use crate::ends::cluster::{Route, open_store, serve};
+use crate::ends::cluster::{open_store, serve};
 use crate::ends::memory_pair::MemoryPair;
 use crate::ends::own_host;
 use crate::ends::process::Companion;
@@ -317,8 +317,8 @@ fn cell<'a>(operation: &'a str, bytes: u64, settings: &StoreSettings) -> Cell<'a
 /// The worst ratio of each operation to each baseline, over the sizes for which it has a goal.
 fn figures(rows: &[Row], settings: &StoreSettings) -> Vec<Figure> {
     let (name, goal, least) = match settings.route {
-        Route::SharedMemory => ("streaming copy", Goal::AtLeast(0.8), 0),
         Route::Tcp => ("cold memcpy", Goal::AtLeast(0.85), LARGE_BYTES),
+        _ => ("streaming copy", Goal::AtLeast(0.8), 0),
     };
     let worst = |operation: &'static str| {
         let rows = rows.iter().filter(|row| row.operation == operation);

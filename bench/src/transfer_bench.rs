@@ -85,7 +85,7 @@ fn load<M: Mover>(
         BatchWorker::new(
             mover,
             &BatchShare {
-                way: settings.way,
+                direction: settings.direction,
                 local,
                 thread,
                 threads: settings.threads,

@@ -4,16 +4,20 @@
 //! has no I/O; decoding never panics and never allocates from an unchecked length.
 #![deny(unsafe_code)]
 
+mod direction;
 pub mod extent;
 pub mod frame;
 pub mod frame_buffer;
 pub mod identity;
 pub mod limits;
 pub mod message;
+mod route;
 pub mod session;
 pub mod status;
 
+pub use direction::Direction;
 pub use identity::Identity;
+pub use route::Route;
 pub use status::Status;
 
 #[allow(

@@ -29,6 +29,7 @@ class Fault:
             raise Mismatch(f"{patch.name} does not begin with 'Promise: ...' and 'Found by: ...'")
         if f'planted::is("{self.name}")' not in self.hunks:
             raise Mismatch(f'{patch.name} does not ask whether crate::planted::is("{self.name}")')
+        self.promise = fields["Promise"]
         self.finder = fields["Found by"].split(maxsplit=2)
         self.environment = dict([fields["With"].split("=", 1)]) if "With" in fields else {}
         self.scenario = self.package = self.target = self.filter = None

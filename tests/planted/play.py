@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from patches import FAULTS, ROOT, Mismatch, read_faults, regenerate, with_all
+from table import check_table, write_table
 
 SCRATCH = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "planted"
 TREE = SCRATCH / "tree"
@@ -126,11 +127,11 @@ class Play:
         except subprocess.TimeoutExpired:
             self.output, self.has_failed, self.by = "", True, f"no end in {PLAY_SECONDS} s"
         self.seconds = time.monotonic() - begun
-        self.seeds = None
+        self.seeds = self.test = None
         if seed := re.search(r"with seed (\d+): (.+)", self.output):
             self.by, self.seeds = f"seed {seed[1]}: {seed[2]}", int(seed[1]) + 1
         elif test := re.search(r"^test (\S+) .*FAILED$", self.output, re.M):
-            self.by = f"test {test[1]}"
+            self.by, self.test = f"test {test[1]}", test[1]
 
     def counts_tests(self):
         return sum(int(count) for count in re.findall(r"(\d+) passed", self.output))
@@ -158,7 +159,7 @@ def check_baseline(build, faults, seeds):
 
 
 def play_all(build, faults, seeds):
-    """Plays every fault; returns those that nothing finds."""
+    """Plays every fault, in the order of `faults`."""
 
     def play(fault):
         environment = {"PERIGEE_PLANTED": fault.name, **fault.environment}
@@ -177,7 +178,7 @@ def play_all(build, faults, seeds):
     if counted:
         print(f"; those of the simulation after {statistics.median(counted):.0f} seeds", end="")
     print()
-    return [fault for fault, played in zip(faults, plays) if not played.has_failed]
+    return plays
 
 
 def chosen_of(faults, names):
@@ -191,7 +192,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("faults", nargs="*", help="names; without any, all")
     parser.add_argument("--seeds", type=int, default=200, help="seeds of a simulation (%(default)s)")
-    parser.add_argument("--check", action="store_true", help="only see whether all patches apply, together too")
+    parser.add_argument(
+        "--check", action="store_true", help="only see whether all patches apply and have a row in README.md"
+    )
+    parser.add_argument("--table", action="store_true", help="write the rows of README.md from what all faults came to")
     parser.add_argument(
         "--regenerate", metavar="COMMIT", help="make the patches, which fit that commit, fit the present tree"
     )
@@ -202,17 +206,23 @@ def main():
         faults = read_faults()
         if options.check:
             with_all(faults)
+            check_table(faults)
             return print(f"{len(faults)} planted faults apply")
         copy_tree(faults)
     except Mismatch as error:
         sys.exit(f"error: {error}")
+    if options.table and options.faults:
+        sys.exit("error: --table needs all faults")
     chosen = chosen_of(faults, options.faults)
     begun = time.monotonic()
     build = Build(faults)
     print(f"Built with {len(faults)} faults in {time.monotonic() - begun:.0f} s", flush=True)
     check_baseline(build, chosen, options.seeds)
-    if play_all(build, chosen, options.seeds):
+    plays = play_all(build, chosen, options.seeds)
+    if not all(played.has_failed for played in plays):
         sys.exit(1)
+    if options.table:
+        write_table(chosen, plays, options.seeds)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,13 @@
 //! Invariant: no route is chosen by accident: each client gets a list of those it may take.
 
 use perigee_flags::ProcessEnvironment;
+use perigee_schemas::Route;
 use perigee_service::Cluster;
 use perigee_service::config::{MasterConfig, MasterStart};
 use perigee_store::{Store, StoreConfig, StoreEnvironment};
 
 use crate::error::BenchError;
 use crate::stop::Stop;
-
-/// How bytes may move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// Through a mapping of the node's memory where it is on this host, over TCP elsewhere.
-    SharedMemory,
-    /// Over TCP.
-    Tcp,
-}
 
 /// Length of a read lease: removed objects that were read hold their space for so long.
 pub(crate) const LEASE_MS: u64 = 200;

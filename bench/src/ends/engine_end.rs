@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use perigee_engine::{EngineError, EngineOptions, PeerError, RemoteRoute, TransferEngine};
+use perigee_engine::{EngineError, EngineOptions, PeerError, Route, TransferEngine};
 use perigee_memory::segment::SegmentOptions;
 use perigee_memory::{HostBuffer, Segment};
 
@@ -118,7 +118,7 @@ impl EngineEnd {
     #[must_use]
     pub(crate) fn has_rdma(&self) -> bool {
         let rails = self.engine.rails();
-        rails.iter().any(|rail| rail.route == RemoteRoute::Rdma)
+        rails.iter().any(|rail| rail.route == Route::Rdma)
     }
 
     /// Address of the buffer.

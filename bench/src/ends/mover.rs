@@ -2,21 +2,13 @@
 //! engine, so tests can put plain memory behind it.
 
 use crate::error::BenchError;
-
-/// Which way bytes go, seen from the load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// To the target.
-    Write,
-    /// From the target.
-    Read,
-}
+use perigee_schemas::Direction;
 
 /// One piece of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Move {
     /// Which way.
-    pub(crate) way: Way,
+    pub(crate) direction: Direction,
     /// Address in this process.
     pub(crate) local: u64,
     /// Offset from the start of the target's buffer.

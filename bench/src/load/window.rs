@@ -5,10 +5,11 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::ends::mover::{Move, Mover, Ticket, Way};
+use crate::ends::mover::{Move, Mover, Ticket};
 use crate::error::BenchError;
 use crate::load::content;
 use crate::load::drive::{Step, Worker};
+use perigee_schemas::Direction;
 
 /// What a thread does, and where.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ pub(crate) struct Share {
 struct Flight {
     ticket: Ticket,
     place: u64,
-    way: Way,
+    direction: Direction,
     started: Instant,
 }
 
@@ -67,7 +68,7 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
             for place in 0..worker.places() {
                 let content = worker.contents[place as usize];
                 content::fill(worker.bytes(place), content);
-                mover.transfer(&worker.piece(Way::Write, place))?;
+                mover.transfer(&worker.piece(Direction::Write, place))?;
             }
         }
         Ok(worker)
@@ -78,9 +79,9 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
         self.share.room / self.share.bytes
     }
 
-    fn piece(&self, way: Way, place: u64) -> Move {
+    fn piece(&self, direction: Direction, place: u64) -> Move {
         Move {
-            way,
+            direction,
             local: self.share.local + place * self.share.bytes,
             remote: self.share.remote + place * self.share.bytes,
             bytes: self.share.bytes,
@@ -95,31 +96,31 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
         unsafe { std::slice::from_raw_parts_mut(address as *mut u8, self.share.bytes as usize) }
     }
 
-    fn next_way(&self) -> Way {
+    fn next_direction(&self) -> Direction {
         match self.share.operation {
-            "write" => Way::Write,
-            "read" => Way::Read,
-            _ if self.begun.is_multiple_of(2) => Way::Write,
-            _ => Way::Read,
+            "write" => Direction::Write,
+            "read" => Direction::Read,
+            _ if self.begun.is_multiple_of(2) => Direction::Write,
+            _ => Direction::Read,
         }
     }
 
     /// The place, the direction and, if bytes are compared, the right local bytes for the next
     /// operation.
-    fn prepare(&mut self) -> (u64, Way) {
-        let (place, way) = (self.begun % self.places(), self.next_way());
+    fn prepare(&mut self) -> (u64, Direction) {
+        let (place, direction) = (self.begun % self.places(), self.next_direction());
         self.begun += 1;
         if self.share.verify {
-            match way {
-                Way::Write => {
+            match direction {
+                Direction::Write => {
                     let content = self.begun.rotate_left(32) ^ self.share.remote ^ place;
                     self.contents[place as usize] = content;
                     content::fill(self.bytes(place), content);
                 }
-                Way::Read => self.spoil(place),
+                Direction::Read => self.spoil(place),
             }
         }
-        (place, way)
+        (place, direction)
     }
 
     /// Makes sure that bytes which do not arrive are noticed.
@@ -129,13 +130,13 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
     }
 
     /// 1 if the target's bytes of a place are not the right ones.
-    fn check(&mut self, place: u64, way: Way) -> Result<u64, BenchError> {
+    fn check(&mut self, place: u64, direction: Direction) -> Result<u64, BenchError> {
         if !self.share.verify {
             return Ok(0);
         }
-        if way == Way::Write {
+        if direction == Direction::Write {
             self.spoil(place);
-            self.mover.transfer(&self.piece(Way::Read, place))?;
+            self.mover.transfer(&self.piece(Direction::Read, place))?;
         }
         let content = self.contents[place as usize];
         Ok(u64::from(!content::matches(self.bytes(place), content)))
@@ -143,12 +144,12 @@ impl<'a, M: Mover> WindowWorker<'a, M> {
 
     /// One operation at a time: on this thread, without a batch.
     fn single(&mut self) -> Result<Step, BenchError> {
-        let (place, way) = self.prepare();
-        let piece = self.piece(way, place);
+        let (place, direction) = self.prepare();
+        let piece = self.piece(direction, place);
         let started = Instant::now();
         self.mover.transfer(&piece)?;
         let took = started.elapsed();
-        Ok(Step { took, units: self.share.bytes, corrupt: self.check(place, way)? })
+        Ok(Step { took, units: self.share.bytes, corrupt: self.check(place, direction)? })
     }
 }
 
@@ -158,11 +159,11 @@ impl<M: Mover> Worker for WindowWorker<'_, M> {
             return self.single();
         }
         while (self.flights.len() as u64) < self.share.depth.min(wanted) {
-            let (place, way) = self.prepare();
-            let piece = self.piece(way, place);
+            let (place, direction) = self.prepare();
+            let piece = self.piece(direction, place);
             let started = Instant::now();
             let ticket = self.mover.submit(&[piece])?;
-            self.flights.push_back(Flight { ticket, place, way, started });
+            self.flights.push_back(Flight { ticket, place, direction, started });
         }
         match self.drain()? {
             Some(step) => Ok(step),
@@ -179,7 +180,7 @@ impl<M: Mover> Worker for WindowWorker<'_, M> {
         Ok(Some(Step {
             took,
             units: self.share.bytes,
-            corrupt: self.check(flight.place, flight.way)?,
+            corrupt: self.check(flight.place, flight.direction)?,
         }))
     }
 }

@@ -296,7 +296,8 @@ fn expect(call: &'static str, key: &str, outcome: Result<(), Status>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ends::cluster::{Route, open_store, start_master};
+    use crate::ends::cluster::{open_store, start_master};
+    use perigee_schemas::Route;
 
     const BLOCK: usize = 65_536;
     const PER_CALL: usize = 4;

@@ -7,11 +7,12 @@ use perigee_flags::{Flag, Program, Settings, ValueKind};
 
 use crate::baseline::rounds::Quiet;
 use crate::cpu::pin_to_cpu;
-use crate::ends::cluster::{LEASE_MS, Route};
+use crate::ends::cluster::LEASE_MS;
 use crate::error::BenchError;
 use crate::limits::{BUFFER_BYTES_MAX, FOREIGN_LEASE, KEYS_PER_CALL_MAX, SEGMENT_POOLS};
 use crate::report::bytes_text;
 use crate::settings::{self, Load, LoadWords};
+use perigee_schemas::Route;
 
 const WHERE: &[Flag] = &[
     settings::CLUSTER,

@@ -7,8 +7,9 @@ use perigee_service::Cluster as Master;
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::ends::cluster::{Route, start_master};
+use crate::ends::cluster::start_master;
 use crate::facts::samples::machine;
+use perigee_schemas::Route;
 
 /// What the keys of these runs begin with.
 const NAME: &str = "run";

@@ -2,11 +2,11 @@
 
 use perigee_flags::{Flag, Program, Settings, ValueKind};
 
-use crate::ends::cluster::Route;
 use crate::error::BenchError;
 use crate::limits::{BUFFER_BYTES_MAX, ITERATIONS_MAX, THREADS_MAX};
 use crate::report::bytes_text;
 use crate::settings;
+use perigee_schemas::Route;
 
 const FLAGS: &[Flag] = &[
     Flag::new("trace", ValueKind::Text, "", "JSONL file, one request per line"),

@@ -4,14 +4,15 @@
 
 use std::time::Instant;
 
-use crate::ends::mover::{Move, Mover, Way};
+use crate::ends::mover::{Move, Mover};
 use crate::error::BenchError;
 use crate::load::drive::{Step, Worker};
+use perigee_schemas::Direction;
 
 /// What a thread moves, and where.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchShare {
-    pub(super) way: Way,
+    pub(super) direction: Direction,
     /// Address of the local buffer.
     pub(super) local: u64,
     pub(super) thread: u64,
@@ -33,7 +34,7 @@ impl<'a, M: Mover> BatchWorker<'a, M> {
         let block = |number: u64| {
             let offset = (number * share.threads + share.thread) * share.block_bytes;
             Move {
-                way: share.way,
+                direction: share.direction,
                 local: share.local + offset,
                 remote: offset,
                 bytes: share.block_bytes,

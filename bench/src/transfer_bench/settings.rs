@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use perigee_flags::{Flag, LOG_FLAGS, Program, Settings, ValueKind};
 
-use crate::ends::mover::Way;
 use crate::error::BenchError;
 use crate::limits::{
     BATCH_MAX, BUFFER_BYTES_MAX, DURATION_MS_MAX, PRECISION_MAX, THREADS_MAX, TRANSFER_TIMEOUT,
 };
 use crate::load::drive::Span;
 use crate::report::{BandwidthUnit, bytes_text};
+use perigee_schemas::Direction;
 
 const HOST_MEMORY: &str = "buffers lie in host memory";
 
@@ -94,7 +94,7 @@ pub(super) struct TransferSettings {
     pub(super) local_server_name: String,
     pub(super) metadata: String,
     pub(super) segment_id: String,
-    pub(super) way: Way,
+    pub(super) direction: Direction,
     pub(super) protocol: String,
     pub(super) devices: String,
     pub(super) buffer_bytes: u64,
@@ -120,9 +120,9 @@ impl TransferSettings {
             local_server_name: local_name(settings.text("local_server_name")),
             metadata: metadata(settings.text("metadata_server")),
             segment_id: settings.text("segment_id").to_owned(),
-            way: match settings.text("operation") {
-                "write" => Way::Write,
-                _ => Way::Read,
+            direction: match settings.text("operation") {
+                "write" => Direction::Write,
+                _ => Direction::Read,
             },
             protocol: settings.text("protocol").to_owned(),
             devices: devices(settings)?,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use perigee_flags::ProgramStart;
 
 use super::*;
-use crate::ends::mover::Way;
 use crate::ends::mover::memory::MemoryTarget;
 use crate::load::latency::Recorder;
+use perigee_schemas::Direction;
 
 fn load_flags(words: &[&str]) -> Result<TransferSettings, BenchError> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -56,7 +56,7 @@ fn every_flag_of_mooncakes_program_is_known() {
 fn no_flags_are_mooncakes_defaults() {
     let settings = load_flags(&[]).unwrap();
     assert_eq!(settings.mode, Mode::Initiator);
-    assert_eq!(settings.way, Way::Read);
+    assert_eq!(settings.direction, Direction::Read);
     assert_eq!((settings.batch_size, settings.block_bytes), (128, 65_536));
     assert_eq!((settings.threads, settings.buffer_bytes), (12, 1 << 30));
     assert_eq!(settings.span.duration, Duration::from_secs(10));
@@ -131,7 +131,7 @@ fn blocks_of_all_threads_cover_the_buffer_without_overlap() {
         *byte = (at % 251) as u8;
     }
     let mut settings = settings;
-    settings.way = Way::Write;
+    settings.direction = Direction::Write;
     settings.span.iterations = 40;
     let address = buffer.as_mut_ptr() as u64;
     let measured = load(&target, address, &settings, &Stop::default()).unwrap();
@@ -139,7 +139,7 @@ fn blocks_of_all_threads_cover_the_buffer_without_overlap() {
     assert!(target.pieces.load(Ordering::Relaxed) >= 40 * 8);
     let mut back = vec![0_u8; buffer.len()];
     let all = crate::ends::mover::Move {
-        way: Way::Read,
+        direction: Direction::Read,
         local: back.as_mut_ptr() as u64,
         remote: 0,
         bytes: back.len() as u64,

@@ -7,28 +7,7 @@ use crate::exposition::Samples;
 use crate::family::MetricSource;
 use crate::master::BuildInfo;
 use crate::rpc_kind::RpcKind;
-
-/// How bytes travelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RouteLabel {
-    /// Inside one process.
-    Local,
-    /// Through memory shared with another process of the host.
-    SharedMemory,
-    /// By reads and writes of RDMA devices.
-    Rdma,
-    /// Over a TCP connection.
-    Tcp,
-}
-
-/// Which way bytes travelled, seen from this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DirectionLabel {
-    /// From a segment to the caller.
-    Read,
-    /// From the caller to a segment.
-    Write,
-}
+use perigee_schemas::{Direction, Route};
 
 /// A call of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,34 +20,6 @@ pub enum ClientCall {
     Put,
     /// Several objects written.
     BatchPut,
-}
-
-impl RouteLabel {
-    const ALL: [Self; 4] = [Self::Local, Self::SharedMemory, Self::Rdma, Self::Tcp];
-
-    /// Label value.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::SharedMemory => "shared_memory",
-            Self::Rdma => "rdma",
-            Self::Tcp => "tcp",
-        }
-    }
-}
-
-impl DirectionLabel {
-    const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    /// Label value.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
 }
 
 impl ClientCall {
@@ -85,10 +36,10 @@ impl ClientCall {
         }
     }
 
-    fn direction(self) -> DirectionLabel {
+    fn direction(self) -> Direction {
         match self {
-            Self::Get | Self::BatchGet => DirectionLabel::Read,
-            Self::Put | Self::BatchPut => DirectionLabel::Write,
+            Self::Get | Self::BatchGet => Direction::Read,
+            Self::Put | Self::BatchPut => Direction::Write,
         }
     }
 }
@@ -100,7 +51,7 @@ pub struct ClientCells {
     transfers: Vec<TransferCells>,
     operations: Vec<TimedCells>,
     calls: Vec<TimedCells>,
-    checksum_failures: [Counter; RouteLabel::ALL.len()],
+    checksum_failures: [Counter; Route::ALL.len()],
     /// Transfers tried again.
     pub retries: Counter,
     /// Reads refused because the lease had ended.
@@ -144,9 +95,7 @@ impl Default for ClientCells {
             duration_ns: Histogram::new(&DURATIONS),
         };
         Self {
-            transfers: (0..RouteLabel::ALL.len() * DirectionLabel::ALL.len())
-                .map(transfer)
-                .collect(),
+            transfers: (0..Route::ALL.len() * Direction::ALL.len()).map(transfer).collect(),
             operations: ClientCall::ALL.iter().map(|_| TimedCells::new()).collect(),
             calls: RpcKind::ALL.iter().map(|_| TimedCells::new()).collect(),
             checksum_failures: Default::default(),
@@ -158,30 +107,24 @@ impl Default for ClientCells {
 }
 
 impl ClientCells {
-    fn transfer(&self, route: RouteLabel, direction: DirectionLabel) -> &TransferCells {
-        &self.transfers[route as usize * DirectionLabel::ALL.len() + direction as usize]
+    fn transfer(&self, route: Route, direction: Direction) -> &TransferCells {
+        &self.transfers[route as usize * Direction::ALL.len() + direction as usize]
     }
 
     /// Counts one finished transfer of payload bytes.
-    pub fn record_transfer(
-        &self,
-        route: RouteLabel,
-        direction: DirectionLabel,
-        bytes: u64,
-        elapsed_ns: u64,
-    ) {
+    pub fn record_transfer(&self, route: Route, direction: Direction, bytes: u64, elapsed_ns: u64) {
         let cells = self.transfer(route, direction);
         cells.bytes.add_shared(bytes);
         cells.duration_ns.observe_shared(elapsed_ns);
     }
 
     /// Counts one failed transfer.
-    pub fn record_transfer_failure(&self, route: RouteLabel, direction: DirectionLabel) {
+    pub fn record_transfer_failure(&self, route: Route, direction: Direction) {
         self.transfer(route, direction).failures.add_shared(1);
     }
 
     /// Counts an object whose bytes did not match its checksum.
-    pub fn record_checksum_failure(&self, route: RouteLabel) {
+    pub fn record_checksum_failure(&self, route: Route) {
         self.checksum_failures[route as usize].add_shared(1);
     }
 
@@ -240,9 +183,9 @@ fn totals<'a>(
 }
 
 fn add_transfers(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
-    for direction in DirectionLabel::ALL {
+    for direction in Direction::ALL {
         let mut moved = 0;
-        for route in RouteLabel::ALL {
+        for route in Route::ALL {
             let labels = [route.label(), direction.label()];
             let bytes = sum(shards, |shard| &shard.transfer(route, direction).bytes);
             let failures = sum(shards, |shard| &shard.transfer(route, direction).failures);
@@ -254,7 +197,7 @@ fn add_transfers(samples: &mut Samples, shards: &[&ClientCells], mode: &str) {
         }
         samples.value(&format!("mooncake_transfer_{}_bytes", direction.label()), &[mode], moved);
     }
-    for route in RouteLabel::ALL {
+    for route in Route::ALL {
         let failures = sum(shards, |shard| &shard.checksum_failures[route as usize]);
         samples.value("perigee_checksum_failures_total", &[route.label()], failures);
     }
@@ -313,9 +256,9 @@ mod tests {
     #[test]
     fn transfers_are_summed_over_shards_and_routes() {
         let (first, second) = (ClientCells::default(), ClientCells::default());
-        first.record_transfer(RouteLabel::Tcp, DirectionLabel::Read, 100, 2_000);
-        second.record_transfer(RouteLabel::SharedMemory, DirectionLabel::Read, 11, 2_000);
-        second.record_checksum_failure(RouteLabel::Tcp);
+        first.record_transfer(Route::Tcp, Direction::Read, 100, 2_000);
+        second.record_transfer(Route::SharedMemory, Direction::Read, 11, 2_000);
+        second.record_checksum_failure(Route::Tcp);
         second.record_operation(ClientCall::Get, 111, 60_000);
         let text = Samples::of_client([&first, &second], "real", BUILD).render();
         for line in [

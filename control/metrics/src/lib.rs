@@ -15,7 +15,7 @@ pub mod master;
 mod rpc_kind;
 
 pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
-pub use client::{ClientCall, ClientCells, DirectionLabel, RouteLabel};
+pub use client::{ClientCall, ClientCells};
 pub use document::catalogue_markdown;
 pub use exposition::Samples;
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};

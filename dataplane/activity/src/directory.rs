@@ -90,10 +90,11 @@ pub fn pages(directory: &PageDirectory) -> Vec<PageReader> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Direction, MAGIC, Route, SlotKey};
+    use crate::layout::{MAGIC, SlotKey};
     use crate::page::Page;
     use crate::slot::Slot;
     use nix::fcntl::FlockArg;
+    use perigee_schemas::{Direction, Route};
 
     fn page_in(directory: &PageDirectory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))

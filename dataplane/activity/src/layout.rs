@@ -2,6 +2,7 @@
 //! of different builds.
 
 use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, SLOTS};
+use perigee_schemas::{Direction, Route};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,62 +10,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERIGEE1");
 /// Changes when a reader of this build could no longer read the page.
 pub(crate) const VERSION: u32 = 1;
-
-/// The way bytes took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Route {
-    /// A copy inside the process.
-    SameProcess = 0,
-    /// A copy through memory shared with another process of the host.
-    SharedMemory = 1,
-    /// A socket.
-    Tcp = 2,
-    /// One-sided verbs.
-    Rdma = 3,
-    /// A disk of the SSD tier.
-    Disk = 4,
-}
-
-impl Route {
-    /// All routes.
-    pub const ALL: [Self; 5] =
-        [Self::SameProcess, Self::SharedMemory, Self::Tcp, Self::Rdma, Self::Disk];
-
-    /// Value of the `route` label.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::SameProcess => "same_process",
-            Self::SharedMemory => "shared_memory",
-            Self::Tcp => "tcp",
-            Self::Rdma => "rdma",
-            Self::Disk => "disk",
-        }
-    }
-}
-
-/// Which way bytes went, seen from the process that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Direction {
-    /// Towards this process.
-    Read = 0,
-    /// Away from this process.
-    Write = 1,
-}
-
-impl Direction {
-    /// Both directions.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    /// Value of the `direction` label.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
 
 /// What a slot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,8 +69,8 @@ impl SlotKey {
         };
         Some(Self {
             device,
-            route: *Route::ALL.get(usize::from(route))?,
-            direction: *Direction::ALL.get(usize::from(direction))?,
+            route: Route::from_number(route)?,
+            direction: Direction::from_number(direction)?,
             shard: words[0] as u16,
         })
     }

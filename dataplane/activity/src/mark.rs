@@ -7,7 +7,7 @@
 //! twice as fast, but a fork copies the call without the trampoline that it goes to, and the child
 //! dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
 
-use crate::layout::{Direction, Route};
+use perigee_schemas::{Direction, Route};
 
 const NAME_BYTES: usize = 32;
 

@@ -148,6 +148,7 @@ impl Page {
         }
         let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |space| space.ino());
         header.network.store(network, Ordering::Relaxed);
+        // Last: a reader that sees it finds the rest of the header.
         header.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -169,6 +170,7 @@ impl Page {
                     cell.store(word, Ordering::Relaxed);
                 }
                 claims.used = index + 1;
+                // After the key: a reader takes only places below this number.
                 self.header.used.store(claims.used as u32, Ordering::Release);
                 index
             }
@@ -193,6 +195,7 @@ impl Page {
         let index = claims.used;
         claims.used = index + 1;
         self.links[index].begin(&key);
+        // After its names, for the same reason as with slots.
         let used = &self.header.links_used;
         used.store(claims.used as u32, Ordering::Release);
         Some((index, &self.links[index]))
@@ -229,8 +232,8 @@ fn map_error(error: nix::Error) -> PageError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Direction, Route};
     use crate::slot::Slot;
+    use perigee_schemas::{Direction, Route};
 
     fn leaked() -> &'static Page {
         Box::leak(Box::new(Page::private().unwrap()))

@@ -3,7 +3,7 @@
 
 use crate::entry::NicLoad;
 use crate::limits::NIC_NAME_BYTES;
-use perigee_engine::{RemoteRoute, RouteReport, TransferEngine};
+use perigee_engine::{Route, RouteReport, TransferEngine};
 use serde_json::{Value, json};
 use std::ffi::c_char;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub(crate) fn lines(engine: &TransferEngine) -> String {
 /// Loads of the NICs that rails go over.
 pub(crate) fn loads(engine: &TransferEngine) -> Vec<NicLoad> {
     let rails = engine.rails();
-    rails.iter().filter(|rail| rail.route == RemoteRoute::Rdma).map(load).collect()
+    rails.iter().filter(|rail| rail.route == Route::Rdma).map(load).collect()
 }
 
 fn load(rail: &RouteReport) -> NicLoad {
@@ -53,7 +53,7 @@ fn document(rails: &[RouteReport], topology: Value) -> Value {
 fn nic(rail: &RouteReport) -> Value {
     json!({
         "device": rail.name,
-        "source": format!("{}_transport", word(rail.route)),
+        "source": format!("{}_transport", rail.route.transport()),
         "state": rail.state,
         "bytes_read": rail.bytes_read,
         "bytes_written": rail.bytes_written,
@@ -61,14 +61,6 @@ fn nic(rail: &RouteReport) -> Value {
         "errors": rail.errors,
         "bytes_per_second": rail.bytes_per_second,
     })
-}
-
-fn word(route: RemoteRoute) -> &'static str {
-    match route {
-        RemoteRoute::Tcp => "tcp",
-        RemoteRoute::Rdma => "rdma",
-        RemoteRoute::SharedMemory => "shm",
-    }
 }
 
 /// Every device of a matrix, once.
@@ -113,7 +105,7 @@ fn describe(document: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn rail(name: &str, route: RemoteRoute) -> RouteReport {
+    fn rail(name: &str, route: Route) -> RouteReport {
         RouteReport {
             name: name.to_owned(),
             route,
@@ -132,7 +124,7 @@ mod tests {
     #[test]
     fn a_nic_is_listed_once_with_its_source() {
         let topology = json!({"cpu:0": [["mlx5_0"], ["mlx5_1"]], "cpu:1": [["mlx5_1"], []]});
-        let rails = [rail("mlx5_0", RemoteRoute::Rdma), rail("eth0", RemoteRoute::Tcp)];
+        let rails = [rail("mlx5_0", Route::Rdma), rail("eth0", Route::Tcp)];
         let document = document(&rails, topology);
         let nics = document["local_nics"].as_array().unwrap();
         let listed: Vec<_> = nics.iter().map(|nic| (&nic["device"], &nic["source"])).collect();
@@ -150,7 +142,7 @@ mod tests {
 
     #[test]
     fn names_of_loads_end() {
-        let load = load(&rail(&"x".repeat(100), RemoteRoute::Rdma));
+        let load = load(&rail(&"x".repeat(100), Route::Rdma));
         assert_eq!(load.device_name[NIC_NAME_BYTES - 1], 0);
         assert_ne!(load.device_name[NIC_NAME_BYTES - 2], 0);
         assert_eq!((load.inflight_bytes, load.ewma_bandwidth_bps), (7, 8.0));

@@ -5,7 +5,8 @@
 use crate::batch::Batch;
 use crate::observer::BatchObserver;
 use crate::request::{Direction, TransferRequest, TransferState};
-use perigee_mover::{RemoteRoute, RouteCounters, UnderWay};
+use perigee_mover::{RouteCounters, UnderWay};
+use perigee_schemas::Route;
 use perigee_shard::monotonic;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ pub(crate) struct BatchCounting {
     /// count their own slices.
     under_way: Option<UnderWay>,
     observer: Arc<dyn BatchObserver>,
-    route: RemoteRoute,
+    route: Route,
     directions: Box<[Direction]>,
     begun: Duration,
 }
@@ -26,7 +27,7 @@ impl BatchCounting {
     pub(crate) fn begin(
         counters: Option<Arc<RouteCounters>>,
         observer: &Arc<dyn BatchObserver>,
-        route: RemoteRoute,
+        route: Route,
         requests: &[TransferRequest],
     ) -> Self {
         Self {
@@ -41,7 +42,7 @@ impl BatchCounting {
     /// The batch is over.
     pub(crate) fn end(self, batch: &Batch) {
         let elapsed = monotonic().saturating_sub(self.begun);
-        let mut moved = [(Direction::Read, 0), (Direction::Write, 0)];
+        let mut moved = Direction::ALL.map(|direction| (direction, 0));
         for (index, direction) in self.directions.iter().enumerate() {
             let Some(status) = batch.request(index) else {
                 continue;
@@ -51,7 +52,7 @@ impl BatchCounting {
             {
                 under_way.failed();
             }
-            moved[usize::from(*direction == Direction::Write)].1 += status.bytes;
+            moved[*direction as usize].1 += status.bytes;
         }
         for (direction, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
             self.observer.moved(self.route, direction, bytes, elapsed);

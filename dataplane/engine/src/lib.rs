@@ -44,8 +44,9 @@ pub use limits::{
 pub use observer::{BatchObserver, Unobserved};
 pub use options::EngineOptions;
 pub use perigee_device::{DeviceMemory, DmaBuf, GivenDevices};
-pub use perigee_mover::{PeerError, RemoteRoute};
+pub use perigee_mover::PeerError;
 pub use perigee_rdma::GivenFabric;
+pub use perigee_schemas::Route;
 pub use registry::MemoryLocation;
 pub use report::RouteReport;
 pub use request::{

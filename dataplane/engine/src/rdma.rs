@@ -12,10 +12,9 @@ use crate::error::EngineError;
 use crate::options::EngineOptions;
 use crate::report::RouteReport;
 use perigee_discovery::{DeviceEntry, SegmentDocument};
-use perigee_mover::RemoteRoute;
 use perigee_rails::{RailDescriptor, RailEngine};
 use perigee_rdma::{FirstLoad, Rdma, RdmaOptions, StartOptions, Unavailable};
-use perigee_schemas::Identity;
+use perigee_schemas::{Identity, Route};
 use perigee_settings::Protocols;
 use std::sync::Arc;
 
@@ -66,7 +65,7 @@ pub(crate) fn describe(rails: &RailEngine, document: &mut SegmentDocument) {
 pub(crate) fn reports(rails: &RailEngine) -> Vec<RouteReport> {
     let report = |rail: perigee_rails::RailReport| RouteReport {
         name: rail.rail,
-        route: RemoteRoute::Rdma,
+        route: Route::Rdma,
         bytes_read: rail.read_bytes,
         bytes_written: rail.written_bytes,
         bytes_served: 0,

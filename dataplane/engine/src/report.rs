@@ -1,6 +1,7 @@
 //! What one way to other engines has carried, for people and metrics.
 
-use perigee_mover::{RemoteRoute, RouteCounters};
+use perigee_mover::RouteCounters;
+use perigee_schemas::Route;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Counts of one NIC and route since the engine was started.
@@ -9,7 +10,7 @@ pub struct RouteReport {
     /// The NIC, or what stands for it.
     pub name: String,
     /// The way bytes went.
-    pub route: RemoteRoute,
+    pub route: Route,
     /// Payload bytes that this engine read from others.
     pub bytes_read: u64,
     /// Payload bytes that this engine wrote to others.
@@ -31,7 +32,7 @@ pub struct RouteReport {
 }
 
 impl RouteReport {
-    pub(crate) fn of(name: &str, route: RemoteRoute, counters: &RouteCounters) -> Self {
+    pub(crate) fn of(name: &str, route: Route, counters: &RouteCounters) -> Self {
         Self {
             name: name.to_owned(),
             route,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use perigee_mover::Direction;
+pub use perigee_schemas::Direction;
 
 /// One contiguous transfer between this process and a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

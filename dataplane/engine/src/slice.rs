@@ -6,9 +6,9 @@ use crate::error::EngineError;
 use crate::request::Direction;
 use crate::request_piece::{RequestPiece, moved};
 use perigee_device::DeviceStage;
+use perigee_memory::ByteRangeMut;
 use perigee_mover::{
-    BatchState, Exchanged, Memory, Moved, PeerError, Piece, Reply, RouteCounters, Scope, Slice,
-    SliceHeader,
+    BatchState, Exchanged, Moved, PeerError, Piece, Reply, RouteCounters, Scope, Slice, SliceHeader,
 };
 use perigee_schemas::Status;
 use std::sync::Arc;
@@ -126,9 +126,9 @@ unsafe impl Slice for RequestSlice {
         self.pieces.iter().map(|piece| Piece::new(piece.remote, piece.bytes))
     }
 
-    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
+    fn memory(&self, piece: usize) -> impl Iterator<Item = ByteRangeMut> {
         let RequestPiece { local, bytes, .. } = self.pieces[piece];
-        std::iter::once(Memory { address: local, bytes })
+        std::iter::once(ByteRangeMut::at(local, bytes))
     }
 
     fn checksums(&self) -> Vec<u32> {

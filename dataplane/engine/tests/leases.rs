@@ -5,11 +5,10 @@
 use perigee_discovery::{DiscoverySettings, HandshakeClient, RpcMeta, SegmentDocument};
 use perigee_engine::{EngineOptions, GivenFabric, TransferEngine};
 use perigee_rails::{
-    Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
-    deadline_in,
+    ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_rdma::{FirstLoad, PeerRails, RailTuning, Rdma, RdmaOptions};
-use perigee_schemas::Identity;
+use perigee_schemas::{Direction, Identity};
 use perigee_shard::POLL_DEFAULT;
 use perigee_verbs::RegionAccess;
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};

@@ -6,8 +6,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{geteuid, gettid};
 use perigee_activity::{PageDirectory, Route as ActivityRoute, pages};
 use perigee_engine::{
-    Direction, EngineOptions, RemoteRoute, SubmitOptions, TransferEngine, TransferRequest,
-    TransferState,
+    Direction, EngineOptions, Route, SubmitOptions, TransferEngine, TransferRequest, TransferState,
 };
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
@@ -114,7 +113,7 @@ fn write_and_check((name, remote): (String, u64), _done: Sender<()>) {
     let names = ["near0", "near1"];
     let carried = |name: &str| {
         let mut rows = here.rails().into_iter();
-        let row = rows.find(|row| row.route == RemoteRoute::Tcp && row.name == name);
+        let row = rows.find(|row| row.route == Route::Tcp && row.name == name);
         row.map_or(0, |row| row.bytes_written)
     };
     let carried = names.map(carried);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, GivenFabric, RemoteRoute, RouteReport, SubmitOptions,
+    Direction, EngineError, EngineOptions, GivenFabric, Route, RouteReport, SubmitOptions,
     TransferEngine, TransferRequest, TransferState,
 };
 use perigee_verbs::software::{Clock, DevicePlan, Faults, SoftwareNetwork};
@@ -36,7 +36,7 @@ impl Side {
         self.memory.as_ptr() as u64 + offset as u64
     }
 
-    fn report(&self, route: RemoteRoute) -> RouteReport {
+    fn report(&self, route: Route) -> RouteReport {
         let mut all = self.engine.rails().into_iter().filter(|rail| rail.route == route);
         let first = all.next().unwrap();
         all.fold(first, |sum, next| RouteReport {
@@ -87,8 +87,8 @@ fn registered_memory_moves_over_the_rails_both_ways() {
     let read = request(Direction::Read, here.at(3 << 20), there.at(3 << 20), 1 << 20);
     transfer(&here, &there, read, "").unwrap();
     assert!(here.memory[3 << 20..].iter().all(|byte| *byte == 0));
-    assert!(here.report(RemoteRoute::Rdma).bytes_written >= 3 << 20);
-    assert!(here.report(RemoteRoute::Rdma).bytes_read >= 1 << 20);
+    assert!(here.report(Route::Rdma).bytes_written >= 3 << 20);
+    assert!(here.report(Route::Rdma).bytes_read >= 1 << 20);
 }
 
 #[test]
@@ -158,14 +158,14 @@ fn batches_go_over_tcp_while_all_our_ports_are_down_and_over_the_rails_afterward
         // SAFETY: the memory of both sides outlives the call.
         unsafe { here.engine.transfer(there.engine.local_name(), &[write], &patient) }
     };
-    let over_rails = here.report(RemoteRoute::Rdma).bytes_written;
+    let over_rails = here.report(Route::Rdma).bytes_written;
     for _ in 0..2 {
         send().unwrap();
     }
-    assert_eq!(here.report(RemoteRoute::Rdma).bytes_written, over_rails);
+    assert_eq!(here.report(Route::Rdma).bytes_written, over_rails);
     ports.iter().for_each(Faults::up);
     let end = std::time::Instant::now() + LONG;
-    while here.report(RemoteRoute::Rdma).bytes_written == over_rails {
+    while here.report(Route::Rdma).bytes_written == over_rails {
         assert!(std::time::Instant::now() < end, "the rails carry load again");
         send().unwrap();
     }

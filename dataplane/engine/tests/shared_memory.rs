@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, PeerError, RemoteRoute, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, Route, SubmitOptions, TransferEngine,
     TransferRequest, TransferState,
 };
 use perigee_memory::Segment;
@@ -89,7 +89,7 @@ fn transfer(
 }
 
 /// Bytes that an engine has moved over a route.
-fn moved(engine: &TransferEngine, route: RemoteRoute) -> u64 {
+fn moved(engine: &TransferEngine, route: Route) -> u64 {
     let rows = engine.rails().into_iter().filter(|row| row.route == route);
     rows.map(|row| row.bytes_read + row.bytes_written).sum()
 }
@@ -121,10 +121,7 @@ fn segments_are_copied_directly_at_every_size_and_from_any_local_memory() {
             total += 2 * bytes as u64;
         }
     }
-    assert_eq!(
-        (moved(&guest, RemoteRoute::SharedMemory), moved(&guest, RemoteRoute::Tcp)),
-        (total, 0)
-    );
+    assert_eq!((moved(&guest, Route::SharedMemory), moved(&guest, Route::Tcp)), (total, 0));
     assert!(owner.content()[BYTES..].iter().all(|byte| *byte == 0x11));
     guest.close();
 }
@@ -161,10 +158,7 @@ fn memory_that_cannot_be_handed_out_goes_over_tcp_unless_shared_memory_was_asked
     let away = engine("tcp", false);
     let write = request(Direction::Write, &source, owner.at(0));
     transfer(&away, owner.name(), write, &hint("")).unwrap();
-    assert_eq!(
-        moved(&away, RemoteRoute::SharedMemory) + moved(&guest, RemoteRoute::SharedMemory),
-        0
-    );
+    assert_eq!(moved(&away, Route::SharedMemory) + moved(&guest, Route::SharedMemory), 0);
     assert_eq!((private, &owner.content()[..5000]), (source.clone(), &source[..]));
     away.close();
     guest.close();
@@ -208,7 +202,7 @@ fn a_segment_is_taken_back_while_guests_copy_and_nothing_is_written_afterwards()
                 let source = vec![number; BYTES];
                 let write = request(Direction::Write, &source, owner.at(0));
                 transfer(&guest, owner.name(), write, &hint("shm")).unwrap();
-                copied.send(moved(&guest, RemoteRoute::SharedMemory)).unwrap();
+                copied.send(moved(&guest, Route::SharedMemory)).unwrap();
                 drop(copied);
                 while transfer(&guest, owner.name(), write, &hint("")).is_ok() {}
                 guest.close();

@@ -9,7 +9,7 @@
 )]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, PeerError, RemoteRoute, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, PeerError, Route, SubmitOptions, TransferEngine,
     TransferRequest,
 };
 use std::io::{BufRead, BufReader, Read, Write};
@@ -132,7 +132,7 @@ fn move_all(
 }
 
 /// Payload bytes that this engine has moved over a route.
-fn moved(here: &TransferEngine, route: RemoteRoute) -> u64 {
+fn moved(here: &TransferEngine, route: Route) -> u64 {
     let rails = here.rails();
     let of_route = rails.iter().filter(|rail| rail.route == route);
     of_route.map(|rail| rail.bytes_read + rail.bytes_written).sum()
@@ -173,11 +173,11 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
             }
             "it was never missed".to_owned()
         };
-        let before = moved(&here, RemoteRoute::Rdma);
+        let before = moved(&here, Route::Rdma);
         let process = nix::unistd::Pid::from_raw(peer.child.id() as i32);
         std::thread::scope(|scope| {
             let workers = [(); 2].map(|()| scope.spawn(until_it_fails));
-            while moved(&here, RemoteRoute::Rdma) < before + 2 * BYTES as u64 {
+            while moved(&here, Route::Rdma) < before + 2 * BYTES as u64 {
                 let is_over = workers.iter().any(|worker| worker.is_finished());
                 assert!(!is_over, "a write fails while the peer lives");
                 std::thread::sleep(PAUSE);
@@ -201,7 +201,7 @@ fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_
         here.unregister(memory.as_ptr() as u64).unwrap();
     }
     write_and_find(&here, &peer, 9);
-    assert_eq!(moved(&here, RemoteRoute::Tcp), 0);
+    assert_eq!(moved(&here, Route::Tcp), 0);
     here.close();
 }
 
@@ -212,21 +212,21 @@ fn an_engine_whose_rails_are_all_cut_goes_on_over_tcp_and_returns_to_them() {
     let peer = Peer::start("127.0.0.1", "rdma,tcp");
     let end = Instant::now() + LONG;
     // Rails are proven while TCP carries the first bytes.
-    while moved(&here, RemoteRoute::Rdma) == 0 {
+    while moved(&here, Route::Rdma) == 0 {
         write_and_find(&here, &peer, 1);
         assert!(Instant::now() < end, "rails are never used");
     }
     (0..2).for_each(|number| rail("cut", number));
-    let before = moved(&here, RemoteRoute::Tcp);
+    let before = moved(&here, Route::Tcp);
     let end = Instant::now() + LONG;
-    while moved(&here, RemoteRoute::Tcp) < before + 2 * BYTES as u64 {
+    while moved(&here, Route::Tcp) < before + 2 * BYTES as u64 {
         write_and_find(&here, &peer, 2);
         assert!(Instant::now() < end, "TCP does not take over");
     }
     (0..2).for_each(|number| rail("join", number));
-    let before = moved(&here, RemoteRoute::Rdma);
+    let before = moved(&here, Route::Rdma);
     let end = Instant::now() + LONG;
-    while moved(&here, RemoteRoute::Rdma) < before + 2 * BYTES as u64 {
+    while moved(&here, Route::Rdma) < before + 2 * BYTES as u64 {
         write_and_find(&here, &peer, 3);
         assert!(Instant::now() < end, "the rails are not taken again");
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_engine::{
-    Direction, EngineError, EngineOptions, GivenFabric, RemoteRoute, SubmitOptions, TransferEngine,
+    Direction, EngineError, EngineOptions, GivenFabric, Route, SubmitOptions, TransferEngine,
     TransferRequest,
 };
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
@@ -29,7 +29,7 @@ fn engine(
 }
 
 fn has_rails(engine: &TransferEngine) -> bool {
-    engine.rails().iter().any(|rail| rail.route == RemoteRoute::Rdma)
+    engine.rails().iter().any(|rail| rail.route == Route::Rdma)
 }
 
 #[test]

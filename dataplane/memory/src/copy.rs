@@ -7,6 +7,7 @@
 
 use std::num::NonZeroUsize;
 
+use crate::byte_range::{ByteRange, ByteRangeMut};
 use crate::checksum::raw_state::RawState;
 use crate::kernel::{self, Kernel, KernelWork, RunStart};
 use crate::limits::BLOCK_BYTES;
@@ -18,45 +19,6 @@ mod tests;
 mod work;
 
 pub use copier::ChecksumCopier;
-
-/// A run of bytes to read: an address and a length. Reading it is the unsafe act, not holding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteRange {
-    /// First byte.
-    pub ptr: *const u8,
-    /// Length in bytes.
-    pub len: usize,
-}
-
-/// A run of bytes to write: an address and a length. Writing it is the unsafe act, not holding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteRangeMut {
-    /// First byte.
-    pub ptr: *mut u8,
-    /// Length in bytes.
-    pub len: usize,
-}
-
-// SAFETY: a piece is only an address and a length; each use of it is an unsafe call of its own.
-unsafe impl Send for ByteRange {}
-// SAFETY: as above; it has no interior state.
-unsafe impl Sync for ByteRange {}
-// SAFETY: as for `ByteRange`.
-unsafe impl Send for ByteRangeMut {}
-// SAFETY: as for `ByteRange`.
-unsafe impl Sync for ByteRangeMut {}
-
-impl From<&[u8]> for ByteRange {
-    fn from(bytes: &[u8]) -> ByteRange {
-        ByteRange { ptr: bytes.as_ptr(), len: bytes.len() }
-    }
-}
-
-impl From<&mut [u8]> for ByteRangeMut {
-    fn from(bytes: &mut [u8]) -> ByteRangeMut {
-        ByteRangeMut { ptr: bytes.as_mut_ptr(), len: bytes.len() }
-    }
-}
 
 /// Copies `len` bytes and returns their CRC-32C.
 ///

@@ -2,6 +2,7 @@
 //! Invariant: no address leaves this crate without a bounds check against the mapping it lies in,
 //! and no copy ends before its streaming stores are fenced.
 
+mod byte_range;
 pub mod checksum;
 pub mod copy;
 pub mod host;
@@ -18,8 +19,9 @@ pub mod segment;
 pub mod shared;
 pub mod size;
 
+pub use byte_range::{ByteRange, ByteRangeMut};
 pub use checksum::{crc32c, crc32c_combine};
-pub use copy::{ByteRange, ByteRangeMut, ChecksumCopier};
+pub use copy::ChecksumCopier;
 pub use host::HostBuffer;
 pub use regions::RegisteredRegions;
 pub use segment::{MappedSegment, Segment};

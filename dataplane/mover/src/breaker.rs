@@ -19,6 +19,7 @@ pub(crate) struct PeerBreaker {
 impl PeerBreaker {
     /// Why the peer need not be tried now.
     pub(crate) fn refusal(&self, now: impl FnOnce() -> Duration) -> Option<PeerError> {
+        // Without the lock, because most peers have no fault and each call asks.
         if !self.is_open.load(Ordering::Acquire) {
             return None;
         }

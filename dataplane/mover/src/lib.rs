@@ -9,7 +9,6 @@
 
 mod breaker;
 mod client;
-mod direction;
 mod error;
 mod greeting;
 mod limits;
@@ -28,7 +27,6 @@ mod wire;
 pub use client::{
     BatchWait, BlockingCall, PeerQueues, Shards, ShardsError, ShardsOptions, SliceOrder, Terms,
 };
-pub use direction::Direction;
 pub use error::PeerError;
 pub use limits::{
     BODY_BYTES_MAX, CONNECT_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX, SPIN, STALL_CHECK,
@@ -43,9 +41,7 @@ pub use server::{
     ConnectionState, GrantedRange, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
     ServerContext, ServerError,
 };
-pub use slice::{BatchState, Memory, Slice, SliceHeader};
-pub use stats::{
-    CounterTable, Exchanged, Moved, RemoteRoute, RouteCounters, UnderWay, record_copy,
-};
+pub use slice::{BatchState, Slice, SliceHeader};
+pub use stats::{CounterTable, Exchanged, Moved, RouteCounters, UnderWay, record_copy};
 pub use target::Target;
 pub use wire::{Guard, Piece};

@@ -8,7 +8,7 @@
 //! A write's bytes follow its header, a read's bytes follow the status (or come at once without
 //! one).
 
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 
 /// Bytes of a request's header.
 pub(crate) const HEADER_BYTES: usize = 24;
@@ -19,17 +19,13 @@ const _: () = assert!(HEADER_BYTES == 3 * size_of::<u64>() && STATUS_BYTES == si
 const STATUS_MARK: u32 = 0x4d43_5456;
 const WITH_STATUS: u8 = 0x80;
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opcode {
-    Read = 0,
-    Write = 1,
-}
+// Its opcodes are the numbers of our directions.
+const _: () = assert!(Direction::Read as u8 == 0 && Direction::Write as u8 == 1);
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MooncakeHeader {
-    pub(crate) opcode: Opcode,
+    pub(crate) direction: Direction,
     pub(crate) with_status: bool,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
@@ -40,7 +36,7 @@ impl MooncakeHeader {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.address.to_le_bytes());
-        bytes[16] = self.opcode as u8 | if self.with_status { WITH_STATUS } else { 0 };
+        bytes[16] = self.direction as u8 | if self.with_status { WITH_STATUS } else { 0 };
         bytes
     }
 
@@ -51,13 +47,8 @@ impl MooncakeHeader {
             word.copy_from_slice(&bytes[at..at + 8]);
             u64::from_le_bytes(word)
         };
-        let opcode = match bytes[16] & !WITH_STATUS {
-            0 => Opcode::Read,
-            1 => Opcode::Write,
-            _ => return None,
-        };
         Some(Self {
-            opcode,
+            direction: Direction::from_number(bytes[16] & !WITH_STATUS)?,
             with_status: bytes[16] & WITH_STATUS != 0,
             address: word(8),
             bytes: word(0),
@@ -88,7 +79,7 @@ mod tests {
     #[test]
     fn a_header_has_the_bytes_that_the_real_engine_sends() {
         let header = MooncakeHeader {
-            opcode: Opcode::Write,
+            direction: Direction::Write,
             with_status: true,
             address: 0x0102_0304_0506_0708,
             bytes: 4096,

@@ -2,22 +2,14 @@
 //! belongs to them.
 #![expect(unsafe_code, reason = "a slice vouches for its memory")]
 
-use crate::direction::Direction;
 use crate::error::PeerError;
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stats::exchanged::Exchanged;
+use perigee_memory::ByteRangeMut;
+use perigee_schemas::Direction;
 use perigee_schemas::mover::{Guard, Piece};
 use std::fmt::Debug;
-
-/// A range of this process's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// First byte.
-    pub address: u64,
-    /// Length.
-    pub bytes: u64,
-}
 
 /// How the pieces of a slice are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +48,7 @@ pub unsafe trait Slice: Debug + Send + 'static {
     }
 
     /// The local ranges of one piece, in order.
-    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory>;
+    fn memory(&self, piece: usize) -> impl Iterator<Item = ByteRangeMut>;
 
     /// CRC-32C of the local bytes of each piece, for peers that check them; none if they are
     /// checked otherwise.
@@ -121,7 +113,7 @@ pub(crate) mod tests {
             self.guards.iter().copied()
         }
 
-        fn memory(&self, _: usize) -> impl Iterator<Item = Memory> {
+        fn memory(&self, _: usize) -> impl Iterator<Item = ByteRangeMut> {
             std::iter::empty()
         }
 

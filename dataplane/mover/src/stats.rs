@@ -10,5 +10,5 @@ pub(crate) mod exchanged;
 pub use activity::record_copy;
 pub(crate) use activity::{CountedExchange, Served, record_unreachable};
 pub use counter_table::CounterTable;
-pub use counters::{Moved, RemoteRoute, RouteCounters, UnderWay};
+pub use counters::{Moved, RouteCounters, UnderWay};
 pub use exchanged::Exchanged;

@@ -4,7 +4,6 @@
 //! length, so that many bytes can be received before the length is known, and never a byte of the
 //! payload behind the frame with them.
 
-use crate::direction::Direction;
 use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use crate::scope::Scope;
@@ -13,10 +12,14 @@ use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::mover as wire;
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Direction, Identity, Status};
 use std::io;
 
 pub use wire::{Guard, Piece};
+
+// A peer of any build reads these numbers.
+const _: () = assert!(Direction::Read as u8 == wire::Direction::Read.0);
+const _: () = assert!(Direction::Write as u8 == wire::Direction::Write.0);
 
 /// Least bytes of a request's frame: the one of a request for one piece.
 pub(crate) const REQUEST_BYTES_MIN: usize = HEADER_BYTES + 88;
@@ -67,7 +70,7 @@ impl Encoder {
         let writes = direction == Direction::Write;
         let sums = (with_checksum && writes).then(|| builder.create_vector(&slice.checksums()));
         let args = wire::MoveRequestArgs {
-            direction: to_wire(direction),
+            direction: wire::Direction(direction as u8),
             epoch,
             segment_high: segment.high(),
             segment_low: segment.low(),
@@ -118,13 +121,9 @@ impl std::fmt::Debug for Encoder {
 /// The body is malformed.
 pub(crate) fn decode_request(body: &[u8]) -> io::Result<MoveRequest> {
     let request = decode::<wire::MoveRequest<'_>>(body).map_err(invalid)?;
-    let direction = match request.direction() {
-        wire::Direction::Read => Direction::Read,
-        wire::Direction::Write => Direction::Write,
-        other => {
-            return Err(invalid_text(format!("Direction {} does not exist", other.0)));
-        }
-    };
+    let direction = request.direction().0;
+    let direction = Direction::from_number(direction)
+        .ok_or_else(|| invalid_text(format!("Direction {direction} does not exist")))?;
     let scope = match Identity::from_halves(request.segment_high(), request.segment_low()) {
         Identity(0) => Scope::Registered,
         segment => Scope::Segment(segment),
@@ -171,13 +170,6 @@ pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> 
 /// As [`invalid`], with a text.
 pub(crate) fn invalid_text(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
-}
-
-fn to_wire(direction: Direction) -> wire::Direction {
-    match direction {
-        Direction::Read => wire::Direction::Read,
-        Direction::Write => wire::Direction::Write,
-    }
 }
 
 fn append(frame: &mut Vec<u8>, kind: MessageKind, number: u64, body: &[u8]) {

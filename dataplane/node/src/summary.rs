@@ -56,14 +56,17 @@ fn size_text(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_metrics::{
-        BuildInfo, ClientCall, ClientCells, DirectionLabel, RouteLabel, Samples,
-    };
+    use perigee_metrics::{BuildInfo, ClientCall, ClientCells, Samples};
 
     #[test]
     fn numbers_are_those_of_the_metrics() {
         let cells = ClientCells::default();
-        cells.record_transfer(RouteLabel::Tcp, DirectionLabel::Read, 3 << 20, 2_000);
+        cells.record_transfer(
+            perigee_schemas::Route::Tcp,
+            perigee_schemas::Direction::Read,
+            3 << 20,
+            2_000,
+        );
         cells.record_operation(ClientCall::Get, 3 << 20, 60_000);
         let build = BuildInfo { version: "1", commit: "c", reactor: "epoll" };
         let text = summary_text(&Samples::of_client([&cells], "real", build).render());

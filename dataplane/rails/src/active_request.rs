@@ -6,17 +6,9 @@ use crate::pairing::AddressPair;
 use crate::registration::Registration;
 use crate::request::Progress;
 use crate::sink::Sink;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Which way the bytes go, seen from the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the peer's memory to ours.
-    Read,
-    /// From our memory to the peer's.
-    Write,
-}
 
 /// One request of a batch.
 #[derive(Clone, Debug)]

@@ -97,6 +97,7 @@ impl RemoteKeys {
     /// The owner was asked at `asked_at` and gave the same keys once more. A lease is never made
     /// shorter.
     pub fn renew(&self, asked_at: Duration, lease_ms: Option<u64>) {
+        // Answers may be handled in another order than they were asked for.
         self.expires_ns.fetch_max(expiry(asked_at, lease_ms), Ordering::AcqRel);
     }
 

@@ -43,7 +43,7 @@ mod spray;
 mod tuning;
 mod waiting;
 
-pub use active_request::{Direction, RailRequest};
+pub use active_request::RailRequest;
 pub use descriptor::{
     EndpointAnswer, EndpointDescriptor, EndpointOffer, FencedPair, GidDescriptor, PairAnswer,
     PairOffer, PeerDescriptor, ProofDescriptor, RailDescriptor, RegionDescriptor,

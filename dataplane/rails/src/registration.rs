@@ -177,6 +177,7 @@ impl Registration {
     /// # Errors
     /// A device did not confirm; all others were asked nevertheless.
     pub fn revoke(&self) -> Result<(), RailError> {
+        // First, so that no request begins while devices are still asked.
         self.revoked.store(true, Ordering::Release);
         let results: Vec<_> = self.buffers.iter().flatten().map(RegisteredBuffer::revoke).collect();
         Ok(results.into_iter().collect::<Result<(), VerbsError>>()?)

@@ -83,6 +83,7 @@ impl Sink for ParkSink {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert((tag, error));
         }
+        // Last: from here on the caller may use its memory again.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.caller.unpark();
         }

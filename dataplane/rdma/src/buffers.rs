@@ -30,6 +30,7 @@ impl Buffers {
         let made = unsafe {
             engine.register(address, bytes, RegionAccess::LOCAL, &Preference::default())
         }?;
+        debug_assert!(made.contains(address, bytes), "devices know all of it");
         let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(address, made);
         Ok(())

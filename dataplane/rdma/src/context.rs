@@ -7,7 +7,8 @@ use crate::remote::PeerRails;
 use crate::stages::{StageLoan, Stages};
 use crate::wire::RailsReply;
 use perigee_mover::Names;
-use perigee_rails::{Direction, PeerHandle, RailEngine, RailError, RailRequest, Sink, deadline_in};
+use perigee_rails::{PeerHandle, RailEngine, RailError, RailRequest, Sink, deadline_in};
+use perigee_schemas::Direction;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ impl RdmaContext {
         asked_at: Duration,
     ) -> Result<PeerHandle, RailError> {
         let peer = self.engine()?.open_peer(endpoint, &reply.peer)?;
+        // Keys of an earlier run name memory that is of other use by now.
         let before = self.peers.last(endpoint);
         let before = before.filter(|before| before.peer().epoch() == peer.epoch());
         if known != 0 && reply.version == known {
@@ -82,6 +84,7 @@ impl RdmaContext {
         let slot = slot.ok_or_else(|| RailError::NoRail {
             reason: "no registered memory is free".to_owned(),
         })?;
+        debug_assert!(slot.registration.contains(slot.address, PROBE_BYTES));
         let request = RailRequest {
             direction: Direction::Read,
             local: slot.registration,

@@ -48,9 +48,9 @@ impl Default for Lent {
 }
 
 impl List {
-    fn insert(&mut self, id: Identity, entry: LentMemory) {
+    fn insert(&mut self, id: Identity, entry: LentMemory) -> Option<LentMemory> {
         self.version += 1;
-        self.entries.insert(id, entry);
+        self.entries.insert(id, entry)
     }
 
     fn remove(&mut self, id: Identity) -> Option<LentMemory> {
@@ -83,7 +83,9 @@ impl Lent {
         id: Identity,
         segment: Arc<Segment>,
     ) {
-        self.list().insert(id, LentMemory::Registering);
+        let before = self.list().insert(id, LentMemory::Registering);
+        // What stood there would go without an end of its keys.
+        assert!(before.is_none(), "a segment is lent once");
         let (lent, engine) = (self.clone(), engine.clone());
         let thread = std::thread::Builder::new()
             .name("perigee-pin".to_owned())
@@ -107,11 +109,14 @@ impl Lent {
             unsafe { engine.register(address, bytes, RegionAccess::ALL, &Preference::default()) };
         let mut list = self.list();
         match (made, list.remove(id)) {
-            (Ok(registration), Some(_)) => {
+            (Ok(registration), Some(before)) => {
+                debug_assert!(matches!(before, LentMemory::Registering), "registered once");
+                debug_assert!(registration.contains(address, bytes), "peers reach all of it");
                 let entry = LentMemory::Ready { registration, segment: Some(segment) };
                 list.insert(id, entry);
             }
             (Ok(registration), None) => {
+                // It was withdrawn while its pages were pinned.
                 drop(list);
                 self.end(&registration, segment);
             }
@@ -136,7 +141,10 @@ impl Lent {
     }
 
     fn end(&self, registration: &Registration, segment: Arc<Segment>) {
-        if let Err(error) = registration.revoke() {
+        let revoked = registration.revoke();
+        // Also if a device does not confirm it, nothing new begins with these keys.
+        debug_assert!(registration.is_revoked());
+        if let Err(error) = revoked {
             tracing::warn!(%error, "A device did not let go of a segment; its memory is kept");
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push(segment);

@@ -48,4 +48,10 @@ pub(crate) const STAGE_ALIGNMENT: u64 = 64;
 // An offer may have begun right before the renewal is due.
 const _: () = assert!(RENEWAL.as_millis() + 2 * ANSWER_DEADLINE.as_millis() < LEASE.as_millis());
 const _: () = assert!(REGIONS_MAX + 2 * PAIRS_MAX < perigee_schemas::limits::VERIFIER_TABLES_MAX);
+// A proof reads under the lease that came with the list, and an answer that comes in time is heard.
+const _: () = assert!(PROBE_DEADLINE.as_millis() < LEASE.as_millis());
+const _: () = assert!(FENCE_DEADLINE.as_millis() > ANSWER_DEADLINE.as_millis());
+// Peers that are slow to join leave a thread to the others.
+const _: () = assert!(JOINERS > 2);
+const _: () = assert!(STAGE_BYTES.is_multiple_of(STAGE_ALIGNMENT));
 const _: () = assert!(BODY_BYTES_MAX <= perigee_schemas::limits::FRAME_BODY_BYTES_MAX);

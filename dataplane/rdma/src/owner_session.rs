@@ -123,6 +123,7 @@ impl<E: Environment> Sessions<E> {
             return refuse(order, "too many orders are waiting for this peer");
         }
         orders.push_back(order);
+        debug_assert!(orders.len() <= ORDERS_MAX);
         if let Some(sleeper) = session.sleeper.borrow_mut().take() {
             sleeper.wake();
         }
@@ -197,7 +198,9 @@ impl<E: Environment> Sessions<E> {
         for order in session.orders.take() {
             refuse(order, "the session with this peer has ended");
         }
-        self.sessions.borrow_mut().remove(&session.endpoint);
+        let removed = self.sessions.borrow_mut().remove(&session.endpoint);
+        // Another one would go on without being in the table, and nothing would stop it.
+        assert!(removed.is_some_and(|removed| std::ptr::eq(&raw const *removed, session)));
         self.wake_if_ended();
     }
 
@@ -309,6 +312,7 @@ impl<E: Environment> Sessions<E> {
 
     /// One frame there and one back, in bounded time.
     async fn exchange(&self, session: &OwnerSession<E>, frame: Vec<u8>) -> io::Result<Vec<u8>> {
+        debug_assert!(session.stream.borrow().is_some(), "what can be broken off is known");
         let frames = session.frames.take();
         let mut frames = frames.ok_or(io::ErrorKind::NotConnected)?;
         let stream = frames.stream().clone();

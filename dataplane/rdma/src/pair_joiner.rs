@@ -28,7 +28,8 @@ impl<T> AnswerSlot<T> {
     }
 
     fn give(&self, value: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(value);
+        debug_assert!(before.is_none(), "a task is answered once");
     }
 
     /// The answer, once it is there.
@@ -107,6 +108,8 @@ impl PairJoiner {
     /// A task after the end is dropped: the rails are gone, and every queue pair with them.
     fn hand(&self, epoch: u64, task: JoinTask) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread for the same client would let a fence overtake an offer.
+        debug_assert!(threads.is_empty() || threads.len() == JOINERS);
         let turn = epoch as usize % JOINERS;
         if let Some(thread) = threads.get(turn) {
             let _ = thread.send(task);
@@ -165,7 +168,8 @@ impl JoinerState {
         for task in tasks {
             match task {
                 JoinTask::Accept { offer, lease, answer } => {
-                    self.offers.fetch_sub(1, Ordering::Relaxed);
+                    let waiting = self.offers.fetch_sub(1, Ordering::Relaxed);
+                    debug_assert!(waiting > 0, "each offer was counted");
                     answer.give(self.accept(offer, lease));
                 }
                 JoinTask::Fence { epoch, answer } => {

@@ -29,10 +29,12 @@ impl PeerSession {
         let Some(rdma) = &self.rdma else {
             return Ok(rails_wire::encode_no_rails(Status::NotSupported));
         };
+        // Taken out until the fence has ended: if that fails, the lease goes with its queue pairs.
         let pairs = match self.pairs.take() {
             Some(pairs) if pairs.epoch() == request.epoch => pairs,
             _ => rdma.joiner().lease(request.epoch),
         };
+        debug_assert_eq!(pairs.epoch(), request.epoch, "queue pairs of another run are fenced");
         if request.fence {
             let fenced = wait(environment, &pairs.fence()).await;
             fenced.and_then(|fenced| fenced.map_err(io::Error::other))?;

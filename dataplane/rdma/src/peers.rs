@@ -82,7 +82,11 @@ impl RdmaPeer {
     fn change<T>(&self, change: impl FnOnce(&mut PeerState) -> T) -> T {
         let lock = self.standing.write();
         let mut standing = lock.unwrap_or_else(PoisonError::into_inner);
+        let was_down = matches!(*standing, PeerState::Down { .. });
         let changed = change(&mut standing);
+        let has_load = matches!(*standing, PeerState::Proven(_));
+        // An answer that was under way when the rails were left says nothing about them now.
+        assert!(!(was_down && has_load), "rails carry load only after their peer was asked");
         drop(standing);
         // A waiter is either before its look at the standing or asleep.
         drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -253,7 +257,9 @@ impl Peers {
             return None;
         }
         let peer = known.entry(endpoint.clone());
-        Some(peer.or_insert_with(|| Arc::new(RdmaPeer::new())).clone())
+        let peer = peer.or_insert_with(|| Arc::new(RdmaPeer::new())).clone();
+        debug_assert!(known.len() <= PEERS_MAX);
+        Some(peer)
     }
 }
 

@@ -237,6 +237,7 @@ impl Rdma {
 
     /// Ends all sessions, takes all queue pairs down, and lets go of all memory.
     pub fn close(&self) {
+        // No offer goes out any more, then no device moves anything; only then memory goes.
         self.sessions.stop();
         self.engine.close();
         self.joiner.close();

@@ -29,6 +29,13 @@ struct FreeStages {
     made: usize,
 }
 
+impl FreeStages {
+    /// Panics if a stage is free twice, or one that was never made.
+    fn check(&self) {
+        debug_assert!(self.free.len() <= self.made, "each stage is lent or free");
+    }
+}
+
 /// A range of a stage.
 #[derive(Clone, Debug)]
 pub struct StageSlot {
@@ -63,18 +70,23 @@ impl Stages {
     fn take(&self, engine: &RailEngine) -> Option<Stage> {
         {
             let mut state = self.state();
+            state.check();
             if let Some(stage) = state.free.pop() {
                 return Some(stage);
             }
             if state.made >= STAGES_MAX {
                 return None;
             }
+            // Counted before it is made, because that takes long and others wait for the lock.
             state.made += 1;
+            debug_assert!(state.made <= STAGES_MAX);
         }
         let made = make(engine);
         if let Err(error) = &made {
             tracing::info!(%error, "No registered memory for copies, TCP is used");
-            self.state().made -= 1;
+            let mut state = self.state();
+            state.made -= 1;
+            state.check();
         }
         made.ok()
     }
@@ -88,6 +100,7 @@ fn make(engine: &RailEngine) -> Result<Stage, RailError> {
     let registration = unsafe {
         engine.register(address, STAGE_BYTES, RegionAccess::LOCAL, &Preference::default())
     }?;
+    debug_assert!(registration.contains(address, STAGE_BYTES), "no slot crosses its end");
     Ok(Stage { registration, buffer })
 }
 
@@ -108,6 +121,9 @@ impl StageLoan {
         }
         let stage = self.taken.last()?;
         let address = stage.buffer.base() as u64 + self.used;
+        debug_assert!(self.used.is_multiple_of(STAGE_ALIGNMENT));
+        // Device and CPU would write into the next slot, or behind the memory.
+        assert!(stage.registration.contains(address, bytes), "a slot lies inside its stage");
         self.used = (self.used + bytes).next_multiple_of(STAGE_ALIGNMENT);
         Some(StageSlot { registration: stage.registration.clone(), address })
     }
@@ -115,6 +131,8 @@ impl StageLoan {
 
 impl Drop for StageLoan {
     fn drop(&mut self) {
-        self.stages.state().free.append(&mut self.taken);
+        let mut state = self.stages.state();
+        state.free.append(&mut self.taken);
+        state.check();
     }
 }

@@ -76,6 +76,10 @@ pub fn encode_no_rails(status: Status) -> Vec<u8> {
 
 /// The frame of an answer, with as many regions as fit.
 pub fn encode_reply(reply: &RailsReply) -> Vec<u8> {
+    // A reader takes no more rails, and gives all regions the epoch of the peer.
+    debug_assert!(reply.peer.rails.len() <= RAILS_MAX);
+    let is_of_peer = |region: &RegionDescriptor| region.epoch == reply.peer.epoch;
+    debug_assert!(reply.regions.iter().all(|(_, region)| is_of_peer(region)));
     let mut builder = FlatBufferBuilder::new();
     let rails = reply.peer.rails.iter();
     let rails: Vec<_> = rails.map(|rail| build_rail(&mut builder, rail)).collect();
@@ -138,6 +142,7 @@ fn build_region<'a>(
     segment: Identity,
     region: &RegionDescriptor,
 ) -> flatbuffers::WIPOffset<wire::Region<'a>> {
+    debug_assert!(region.remote_keys.len() <= RAILS_MAX, "a reader takes no more");
     let borders = builder.create_vector(&region.borders);
     let keys: Vec<u32> = region.remote_keys.iter().flatten().copied().collect();
     let keys = builder.create_vector(&keys);

@@ -23,6 +23,7 @@ impl CallerRange {
     /// Memory that the caller is known to have, such as an object of its language; used as it is.
     #[must_use]
     pub fn owned(address: usize, bytes: usize) -> Self {
+        debug_assert!(address.checked_add(bytes).is_some(), "no object lies across the end");
         Self { address, bytes, is_named: false }
     }
 
@@ -30,7 +31,7 @@ impl CallerRange {
     /// before it is used.
     #[must_use]
     pub fn named(address: usize, bytes: usize) -> Self {
-        Self { is_named: true, ..Self::owned(address, bytes) }
+        Self { address, bytes, is_named: true }
     }
 
     /// [`CallerRange::named`] of numbers from another language.

@@ -38,6 +38,8 @@ impl Store {
         }
         if !requests.is_empty() {
             let statuses = self.write(&requests, config, form);
+            // A key left out would pass for one that was stored.
+            assert_eq!(statuses.len(), positions.len(), "one status per object");
             for (position, status) in positions.into_iter().zip(statuses) {
                 codes[position] = status.code();
             }
@@ -67,7 +69,9 @@ impl Store {
             }
         }
         if !requests.is_empty() {
-            for (position, result) in positions.into_iter().zip(self.get(&requests)) {
+            let found = self.get(&requests);
+            assert_eq!(found.len(), positions.len(), "one result per object");
+            for (position, result) in positions.into_iter().zip(found) {
                 results[position] = count_or_code(result);
             }
         }

@@ -1,7 +1,8 @@
 //! What the engine did, in the client's cells.
 
-use perigee_metrics::{ClientCells, DirectionLabel, RouteLabel as Label};
-use perigee_transfer::{Flow, Observer, Route, TransferError};
+use perigee_metrics::ClientCells;
+use perigee_schemas::{Direction, Route};
+use perigee_transfer::{Observer, TransferError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,31 +11,15 @@ use std::time::Duration;
 pub(crate) struct Counting(pub(crate) Arc<ClientCells>);
 
 impl Observer for Counting {
-    fn moved(&self, route: Route, flow: Flow, bytes: u64, elapsed: Duration) {
+    fn moved(&self, route: Route, direction: Direction, bytes: u64, elapsed: Duration) {
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        self.0.record_transfer(label(route), direction(flow), bytes, elapsed_ns);
+        self.0.record_transfer(route, direction, bytes, elapsed_ns);
     }
 
-    fn failed(&self, route: Route, flow: Flow, error: &TransferError) {
-        self.0.record_transfer_failure(label(route), direction(flow));
+    fn failed(&self, route: Route, direction: Direction, error: &TransferError) {
+        self.0.record_transfer_failure(route, direction);
         if let TransferError::Checksum { .. } = error {
-            self.0.record_checksum_failure(label(route));
+            self.0.record_checksum_failure(route);
         }
-    }
-}
-
-fn label(route: Route) -> Label {
-    match route {
-        Route::SameProcess => Label::Local,
-        Route::SharedMemory => Label::SharedMemory,
-        Route::Rdma => Label::Rdma,
-        Route::Tcp => Label::Tcp,
-    }
-}
-
-fn direction(flow: Flow) -> DirectionLabel {
-    match flow {
-        Flow::Read => DirectionLabel::Read,
-        Flow::Write => DirectionLabel::Write,
     }
 }

@@ -139,6 +139,7 @@ impl Beat {
         let (offers, number) = self.donation.offers_again();
         match self.master.mount(&offers, true, number) {
             Ok(statuses) => {
+                debug_assert_eq!(statuses.len(), offers.len(), "one answer per segment");
                 let verdicts = offers.iter().map(|offer| offer.id).zip(statuses);
                 self.tell(verdicts.collect());
                 true

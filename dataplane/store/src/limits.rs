@@ -54,6 +54,8 @@ pub(crate) const STAGED_BYTES_MAX: usize = 64 << 20;
 pub(crate) const DEVICE_STAGE_BYTES_MIN: usize = 4 << 20;
 /// ... and how much of it is kept between calls.
 pub(crate) const DEVICE_STAGES_KEPT_BYTES_MAX: usize = 2 * STAGED_BYTES_MAX;
+// A device's part of a step never waits for memory that could not be kept.
+const _: () = assert!(DEVICE_STAGE_BYTES_MIN <= STAGED_BYTES_MAX);
 /// Steps in which the master hears how much memory there is for a segment, while it is less than
 /// all of it.
 pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;

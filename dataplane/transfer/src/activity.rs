@@ -2,23 +2,16 @@
 //! over connections and rails is counted there.
 //! Invariant: a copy is counted once.
 
-use crate::route::{Flow, Route};
-use perigee_activity::{Direction, SlotKey};
+use perigee_activity::SlotKey;
+use perigee_schemas::{Direction, Route};
 use std::time::Duration;
 
 /// Counts bytes that the caller's thread copied.
-pub(crate) fn record_copy(route: Route, flow: Flow, bytes: u64, elapsed: Duration) {
-    let route = match route {
-        Route::SameProcess => perigee_activity::Route::SameProcess,
-        Route::SharedMemory => perigee_activity::Route::SharedMemory,
-        Route::Rdma | Route::Tcp => return,
-    };
-    let direction = match flow {
-        Flow::Read => Direction::Read,
-        Flow::Write => Direction::Write,
-    };
-    let key = SlotKey::new("", route, direction, SlotKey::CALLER);
-    perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
+pub(crate) fn record_copy(route: Route, direction: Direction, bytes: u64, elapsed: Duration) {
+    if matches!(route, Route::SameProcess | Route::SharedMemory) {
+        let key = SlotKey::new("", route, direction, SlotKey::CALLER);
+        perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
+    }
 }
 
 fn nanoseconds(length: Duration) -> u64 {

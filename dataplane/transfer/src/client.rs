@@ -12,15 +12,13 @@ mod trailer;
 
 pub(crate) use batch::JobBatch;
 pub(crate) use plan::{Content, FarJob, SlicePlan};
-pub(crate) use slice::{ObjectSlice, in_memory};
+pub(crate) use slice::ObjectSlice;
 pub(crate) use targets::target_at;
 
 use crate::error::TransferError;
 use crate::limits::{CALLER_READ_BYTES_MAX, CALLER_WRITE_BYTES_MAX, SLOWEST_PER_BYTE_NS};
-use perigee_mover::{
-    BlockingCall, Direction, Shards, ShardsOptions, Slice, SliceOrder, Target, Terms,
-};
-use perigee_schemas::Identity;
+use perigee_mover::{BlockingCall, Shards, ShardsOptions, Slice, SliceOrder, Target, Terms};
+use perigee_schemas::{Direction, Identity};
 use perigee_shard::{Congestion, POLL_DEFAULT, monotonic};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -22,17 +22,18 @@ use crate::extent::MappedExtent;
 use crate::limits::COPIED_UNASKED_MAX;
 use crate::place::ReplicaAddress;
 use crate::range::{Cover, RangeJob};
-use crate::route::{Flow, NearMemory, Observer, Route, Routes};
+use crate::route::{NearMemory, Observer, Routes};
 use crate::segments::SegmentTable;
 use far::RemoteBatch;
 use job::ObjectJob;
 use outcome::Outcome;
+use perigee_memory::ByteRangeMut;
 use perigee_memory::segment::Exhausted;
 use perigee_memory::shared::Guest;
-use perigee_mover::{Memory, PeerError};
+use perigee_mover::PeerError;
 use perigee_rdma::Rdma;
-use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::{Direction, Identity, Route};
 use perigee_shard::{Congestion, monotonic, poll_interruption};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,7 +128,7 @@ impl ObjectEngine {
             *route = taken;
         }
         let bytes = jobs.iter().map(ObjectJob::bytes);
-        self.report(J::FLOW, start, &routes, bytes, &outcome);
+        self.report(J::DIRECTION, start, &routes, bytes, &outcome);
         outcome
     }
 
@@ -162,14 +163,14 @@ impl ObjectEngine {
             outcome.push(filled.and_then(|cover| unsafe { cover.deliver(job) }));
         }
         let bytes = jobs.iter().map(|job| job.target.len as u64);
-        self.report(Flow::Read, start, &routes, bytes, &outcome);
+        self.report(Direction::Read, start, &routes, bytes, &outcome);
         outcome
     }
 
     /// Tells the observer what a batch did, route by route.
     fn report<T>(
         &self,
-        flow: Flow,
+        direction: Direction,
         start: Duration,
         routes: &[Route],
         bytes: impl Iterator<Item = u64>,
@@ -180,12 +181,12 @@ impl ObjectEngine {
         for ((route, bytes), outcome) in routes.iter().zip(bytes).zip(outcome) {
             match outcome {
                 Ok(_) => moved[*route as usize].1 += bytes,
-                Err(error) => self.options.observer.failed(*route, flow, error),
+                Err(error) => self.options.observer.failed(*route, direction, error),
             }
         }
         for (route, bytes) in moved.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            record_copy(route, flow, bytes, elapsed);
-            self.options.observer.moved(route, flow, bytes, elapsed);
+            record_copy(route, direction, bytes, elapsed);
+            self.options.observer.moved(route, direction, bytes, elapsed);
         }
     }
 
@@ -295,9 +296,7 @@ fn is_far(reach: &Result<Option<NearMemory>, TransferError>) -> bool {
 
 /// The two reads that fill a cover: its blocks and the checksums of all blocks.
 fn cover_jobs(place: &ReplicaAddress, cover: &mut Cover) -> [FarJob; 2] {
-    let memory = |bytes: &mut Vec<u8>| {
-        vec![Memory { address: bytes.as_mut_ptr() as u64, bytes: bytes.len() as u64 }]
-    };
+    let memory = |bytes: &mut Vec<u8>| vec![ByteRangeMut::from(bytes.as_mut_slice())];
     [
         FarJob {
             place: place.clone(),

@@ -42,13 +42,17 @@ impl MappedExtent {
         if bytes != self.payload_bytes {
             return Err(TransferError::BufferSize { buffers: bytes, wanted: self.payload_bytes });
         }
+        // Before the first new byte: a reader of the old object notices, even if all bytes that it
+        // copies are still the old ones.
         self.generation().store(INVALID_GENERATION, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let mut blocks = Vec::with_capacity(checksum_count(bytes) as usize);
         // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the
         // extent.
         let checksum = unsafe { gather_blocks(self.base, pieces, BLOCK_BYTES, &mut blocks) };
+        debug_assert_eq!(blocks.len() as u64, checksum_count(bytes));
         self.write_block_checksums(&blocks);
+        // After the last byte: a reader that finds this generation finds all of them.
         fence(Ordering::SeqCst);
         self.generation().store(generation, Ordering::Release);
         Ok(checksum)
@@ -122,6 +126,8 @@ impl MappedExtent {
 
 /// The footer of an object as bytes, for routes that write it like payload.
 pub(crate) fn footer(payload_bytes: u64, blocks: &[u32], generation: u64) -> Vec<u8> {
+    // A missing checksum would be written as 0, and the object never be read again.
+    assert_eq!(blocks.len() as u64, checksum_count(payload_bytes), "one per block");
     let mut bytes = vec![0u8; footer_bytes(payload_bytes) as usize];
     for (slot, block) in bytes.chunks_exact_mut(4).zip(blocks) {
         slot.copy_from_slice(&block.to_le_bytes());

@@ -22,8 +22,9 @@ pub use engine::{
 pub use error::TransferError;
 pub use limits::TRANSFER_DEADLINE;
 pub use perigee_mover::PeerError;
+pub use perigee_schemas::{Direction, Route};
 pub use place::{ReplicaAddress, SegmentAddress};
 pub use range::RangeJob;
-pub use route::{Flow, Observer, Route, Routes};
+pub use route::{Observer, Routes};
 pub use segments::SegmentTable;
 pub use server::{SegmentServer, SegmentServerError, SegmentShardServer, ServerOptions};

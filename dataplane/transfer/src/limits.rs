@@ -29,4 +29,8 @@ pub(crate) const RAIL_MESSAGE_BYTES: u64 = 64 << 10;
 /// Objects whose extent has at most so many bytes are copied even if their memory is registered: it
 /// saves a round trip.
 pub(crate) const RAIL_COPIED_BYTES: u64 = 16 << 10;
+// Only the last slice of an object ends inside of a block, whose checksum is one writer's.
+const _: () = assert!(SLICE_BYTES_MIN.is_multiple_of(perigee_schemas::extent::BLOCK_BYTES));
+const _: () = assert!(SLICE_BYTES_MAX.is_multiple_of(perigee_schemas::extent::BLOCK_BYTES));
+const _: () = assert!(RAIL_COPIED_BYTES <= RAIL_MESSAGE_BYTES);
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);

@@ -41,6 +41,7 @@ impl Cover {
         let end = end.ok_or(TransferError::BufferSize { buffers: wanted, wanted: payload })?;
         let start = job.source_offset / BLOCK_BYTES * BLOCK_BYTES;
         let stop = if wanted == 0 { start } else { end.next_multiple_of(BLOCK_BYTES).min(payload) };
+        debug_assert!(start <= stop && stop <= payload, "whole blocks of the object");
         let bytes = vec![0; (stop - start) as usize];
         Ok(Self { start, bytes, checksums: vec![0; checksum_count(payload) as usize * 4] })
     }

@@ -6,27 +6,9 @@ use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::shared::{Guest, OwnerMemory, SharedSegment};
 use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::{Direction, Route};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The ways bytes can go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// The segment belongs to this process.
-    SameProcess,
-    /// The segment's memory is mapped here.
-    SharedMemory,
-    /// By the NICs' own reads and writes of the segment's memory.
-    Rdma,
-    /// Over a socket to the owner.
-    Tcp,
-}
-
-impl Route {
-    /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::SameProcess, Self::SharedMemory, Self::Rdma, Self::Tcp];
-}
 
 /// Which ways are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,22 +25,13 @@ impl Default for Routes {
     }
 }
 
-/// Which way bytes go, seen from the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// From a segment to the caller.
-    Read,
-    /// From the caller to a segment.
-    Write,
-}
-
 /// Counts what an engine does.
 pub trait Observer: Send + Sync + std::fmt::Debug {
     /// Payload bytes of one batch that went over one route, and how long the batch took.
-    fn moved(&self, route: Route, flow: Flow, bytes: u64, elapsed: Duration);
+    fn moved(&self, route: Route, direction: Direction, bytes: u64, elapsed: Duration);
 
     /// One object that could not be moved.
-    fn failed(&self, route: Route, flow: Flow, error: &TransferError);
+    fn failed(&self, route: Route, direction: Direction, error: &TransferError);
 }
 
 /// Memory of a segment that this process can touch.

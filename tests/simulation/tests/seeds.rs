@@ -6,12 +6,10 @@ use perigee_simulation::scenario::{Scenario, Tally};
 
 /// Seeds from which a scenario is played.
 const SEEDS: u64 = 40;
-/// The same where a seed takes most of a second.
-const STORE_SEEDS: u64 = 24;
 
-fn assert_promises_are_kept(scenario: Scenario, seeds: u64) {
+fn assert_promises_are_kept(scenario: Scenario) {
     let mut calls = Tally::default();
-    for seed in 0..seeds {
+    for seed in 0..SEEDS {
         match scenario.play(seed) {
             Ok(report) => calls.add(report.calls),
             Err(failure) => panic!("{failure}"),
@@ -23,17 +21,17 @@ fn assert_promises_are_kept(scenario: Scenario, seeds: u64) {
 
 #[test]
 fn transfers_keep_their_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Transfer, SEEDS);
+    assert_promises_are_kept(Scenario::Transfer);
 }
 
 #[test]
 fn engines_keep_their_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Engine, SEEDS);
+    assert_promises_are_kept(Scenario::Engine);
 }
 
 #[test]
 fn a_store_keeps_its_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Store, STORE_SEEDS);
+    assert_promises_are_kept(Scenario::Store);
 }
 
 /// An order that was taken back while its worker connected: the worker kept later slices waiting

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use perigee_engine::{
-    BatchId, Direction, EngineError, PeerError, RemoteRoute, SubmitOptions, TransferEngine,
-    TransferRequest, TransferState,
+    BatchId, EngineError, PeerError, Route, SubmitOptions, TransferEngine, TransferRequest,
+    TransferState,
 };
 
-use crate::ends::mover::{CardCount, Move, Mover, Ticket, Way};
+use crate::ends::mover::{CardCount, Move, Mover, Ticket};
 use crate::error::BenchError;
 use crate::limits::{STOP_LOOK, WAIT_MARGIN};
 use crate::stop::Stop;
@@ -65,10 +65,7 @@ impl<'a> EngineMover<'a> {
 
     fn request(&self, piece: &Move) -> TransferRequest {
         TransferRequest {
-            direction: match piece.way {
-                Way::Write => Direction::Write,
-                Way::Read => Direction::Read,
-            },
+            direction: piece.direction,
             local: piece.local,
             remote: self.base + piece.remote,
             bytes: piece.bytes,
@@ -143,7 +140,7 @@ impl Mover for EngineMover<'_> {
         rails
             .map(|rail| CardCount {
                 name: rail.name,
-                is_rdma: rail.route == RemoteRoute::Rdma,
+                is_rdma: rail.route == Route::Rdma,
                 read_bytes: rail.bytes_read,
                 written_bytes: rail.bytes_written,
             })

@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 
 use super::*;
-use crate::ends::mover::{Move, Mover as _, Way};
+use crate::ends::mover::{Move, Mover as _};
+use perigee_schemas::Direction;
 
 const BYTES: u64 = 1 << 20;
 /// Longer than any test may take.
@@ -15,7 +16,7 @@ fn end(stop: &Stop) -> EngineEnd {
 }
 
 fn piece(end: &EngineEnd, remote: u64) -> Move {
-    Move { way: Way::Write, local: end.address(), remote, bytes: 4096 }
+    Move { direction: Direction::Write, local: end.address(), remote, bytes: 4096 }
 }
 
 /// Accepts connections into its backlog and says nothing.

@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{CardCount, Move, Mover, Ticket, Way};
+use super::{CardCount, Move, Mover, Ticket};
 use crate::error::BenchError;
+use perigee_schemas::Direction;
 
 /// Moves bytes when they are waited for, so that a load that does not wait is found out.
 #[derive(Default)]
@@ -39,14 +40,14 @@ impl MemoryTarget {
         // SAFETY: the load owns this range until it has waited for the piece.
         let local =
             unsafe { std::slice::from_raw_parts_mut(piece.local as *mut u8, piece.bytes as usize) };
-        match piece.way {
-            Way::Write => remote.copy_from_slice(local),
-            Way::Read => local.copy_from_slice(remote),
+        match piece.direction {
+            Direction::Write => remote.copy_from_slice(local),
+            Direction::Read => local.copy_from_slice(remote),
         }
         if self.spoil_every > 0 && number.is_multiple_of(self.spoil_every) {
-            let end = match piece.way {
-                Way::Write => remote.last_mut(),
-                Way::Read => local.last_mut(),
+            let end = match piece.direction {
+                Direction::Write => remote.last_mut(),
+                Direction::Read => local.last_mut(),
             };
             *end.expect("a piece has bytes") ^= 0x40;
         }

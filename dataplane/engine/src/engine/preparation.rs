@@ -16,9 +16,10 @@ use crate::shared_memory::CopyRoute;
 use crate::slice::RequestSlice;
 use crate::target::PeerSegment;
 use perigee_device::GivenDevices;
-use perigee_mover::{Dialect, RemoteRoute, RouteCounters, Terms};
+use perigee_mover::{Dialect, RouteCounters, Terms};
 use perigee_rails::RailRequest;
 use perigee_rdma::PeerRails;
+use perigee_schemas::Route;
 use perigee_settings::Protocols;
 use perigee_shard::monotonic;
 use std::sync::Arc;
@@ -90,18 +91,21 @@ impl PreparedBatch {
 impl EngineState {
     fn hint(&self, options: &SubmitOptions) -> Result<RouteHint, EngineError> {
         let only_memory = Protocols { shm: true, ..Protocols::default() };
-        match options.hint.as_deref() {
+        let wanted = match options.hint.as_deref() {
             None | Some("") if Protocols::parse(&self.options.protocol)? == only_memory => {
-                Ok(RouteHint::Shm)
+                Some(Route::SharedMemory)
             }
-            None | Some("") => Ok(RouteHint::Nearest),
-            Some("tcp") => Ok(RouteHint::Tcp),
-            Some("rdma") => Ok(RouteHint::Rdma),
-            Some("shm") => Ok(RouteHint::Shm),
-            Some(other) => Err(EngineError::Unsupported(format!(
-                "there is no route {other:?}; write tcp, rdma or shm, or leave the hint out"
-            ))),
-        }
+            None | Some("") => None,
+            Some("tcp") => Some(Route::Tcp),
+            Some("rdma") => Some(Route::Rdma),
+            Some("shm") => Some(Route::SharedMemory),
+            Some(other) => {
+                return Err(EngineError::Unsupported(format!(
+                    "there is no route {other:?}; write tcp, rdma or shm, or leave the hint out"
+                )));
+            }
+        };
+        Ok(RouteHint(wanted))
     }
 
     pub(super) fn prepare(
@@ -116,15 +120,15 @@ impl EngineState {
         let plan = BatchPlan::new(requests)?;
         let target = self.segments.open(segment, due(terms), requests, attempt.met)?;
         let copy_route =
-            hint.allows(RouteHint::Shm).then(|| self.copy_route(&target, &plan, hint, terms));
+            hint.allows(Route::SharedMemory).then(|| self.copy_route(&target, &plan, hint, terms));
         let copy_route = copy_route.flatten();
-        let rails = (copy_route.is_none() && hint.allows(RouteHint::Rdma))
+        let rails = (copy_route.is_none() && hint.allows(Route::Rdma))
             .then(|| self.rail_requests(&target, &plan.slices, due(terms)))
             .flatten();
         let route = match (&copy_route, &rails) {
-            (Some(_), _) => RemoteRoute::SharedMemory,
-            (None, Some(_)) => RemoteRoute::Rdma,
-            (None, None) => RemoteRoute::Tcp,
+            (Some(_), _) => Route::SharedMemory,
+            (None, Some(_)) => Route::Rdma,
+            (None, None) => Route::Tcp,
         };
         hint.check(route, segment)?;
         let at_end = self.at_end(route, &target, requests, options, attempt);
@@ -152,16 +156,16 @@ impl EngineState {
     /// What follows the last byte of a batch.
     fn at_end(
         &self,
-        route: RemoteRoute,
+        route: Route,
         target: &Arc<PeerSegment>,
         requests: &[TransferRequest],
         options: &SubmitOptions,
         attempt: Attempt,
     ) -> AtEnd {
         let counters = match route {
-            RemoteRoute::SharedMemory => Some(self.ledger.copies()),
-            RemoteRoute::Tcp => first_counters(target),
-            RemoteRoute::Rdma => None,
+            Route::SameProcess | Route::SharedMemory => Some(self.ledger.copies()),
+            Route::Tcp => first_counters(target),
+            Route::Rdma => None,
         };
         let counting = BatchCounting::begin(counters, &self.options.observer, route, requests);
         let notify = options.notify.clone().filter(|_| attempt.notifies);
@@ -198,7 +202,7 @@ impl EngineState {
         Some(Arc::new(CopyRoute {
             memory,
             is_careful: !pieces.clone().all(is_touchable),
-            may_divert: hint != RouteHint::Shm,
+            may_divert: hint.0 != Some(Route::SharedMemory),
             counters: self.ledger.copies(),
             fallback: self.fallback(target, terms),
         }))
@@ -228,10 +232,7 @@ impl EngineState {
                 keys = remote.covering(piece.remote, piece.bytes).cloned();
             }
             requests.push(RailRequest {
-                direction: match direction {
-                    Direction::Read => perigee_rails::Direction::Read,
-                    Direction::Write => perigee_rails::Direction::Write,
-                },
+                direction,
                 local,
                 local_address: piece.local,
                 keys: keys?,
@@ -270,28 +271,24 @@ impl EngineState {
     }
 }
 
-/// The route that a hint asks for; one that does not exist is an error rather than a surprise.
+/// The route that a hint asks for, if it asks for one; one that does not exist is an error rather
+/// than a surprise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RouteHint {
-    Nearest,
-    Tcp,
-    Rdma,
-    Shm,
-}
+struct RouteHint(Option<Route>);
 
 impl RouteHint {
     /// Whether a route may be tried.
-    fn allows(self, route: RouteHint) -> bool {
-        self == RouteHint::Nearest || self == route
+    fn allows(self, route: Route) -> bool {
+        self.0.is_none_or(|wanted| wanted == route)
     }
 
     /// Refuses another route than was asked for.
-    fn check(self, route: RemoteRoute, segment: &str) -> Result<(), EngineError> {
-        let reason = match self {
-            RouteHint::Rdma if route != RemoteRoute::Rdma => {
+    fn check(self, route: Route, segment: &str) -> Result<(), EngineError> {
+        let reason = match self.0 {
+            Some(Route::Rdma) if route != Route::Rdma => {
                 "over RDMA; register the local memory, or leave the hint out"
             }
-            RouteHint::Shm if route != RemoteRoute::SharedMemory => {
+            Some(Route::SharedMemory) if route != Route::SharedMemory => {
                 "through shared memory: that takes managed buffers or segments of a process of the same user on this host, and \
                  PERIGEE_SHARED_MEMORY must not be 0; use those, or leave the hint out"
             }

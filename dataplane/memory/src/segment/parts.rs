@@ -43,6 +43,7 @@ impl PartBitmap {
     }
 
     pub(super) fn has(&self, part: usize) -> bool {
+        // Pairs with `add`: a thread that sees the bit finds the pages made.
         self.bits[part / 64].load(Ordering::Acquire) & (1 << (part % 64)) != 0
     }
 

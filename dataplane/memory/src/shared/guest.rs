@@ -93,6 +93,7 @@ impl Guest {
         let swept = self.swept_ms.load(Ordering::Relaxed);
         let order = Ordering::Relaxed;
         let is_due = now >= swept + OWNER_CHECK.as_millis() as u64;
+        // One of several callers sweeps; the others need not wait for that.
         if is_due && self.swept_ms.compare_exchange(swept, now, order, order).is_ok() {
             self.sweep();
         }

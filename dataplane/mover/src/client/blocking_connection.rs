@@ -12,13 +12,14 @@ use crate::greeting::take_welcome;
 use crate::limits::{BODY_BYTES_MAX, CONNECT_DEADLINE, PIPELINED_SLICES_MAX, SPIN};
 use crate::peer_address::{Dialect, PeerAddress};
 use crate::reply::Reply;
-use crate::slice::{Memory, Slice};
+use crate::slice::Slice;
 use crate::stats::{CountedExchange as Counted, Exchanged, RouteCounters};
 use crate::wire::{REPLY_BYTES_MIN, invalid, invalid_text};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
 use perigee_activity::{Link, LinkRole, SlotKey};
+use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
 use perigee_shard::{SpinWait, connect_blocking};
@@ -208,11 +209,10 @@ impl BlockingConnection {
     }
 
     /// Lines the frame up, and the payload behind it.
-    fn send_frame(&mut self, payload: impl Iterator<Item = Memory>) {
+    fn send_frame(&mut self, payload: impl Iterator<Item = ByteRangeMut>) {
         debug_assert!(self.sending.is_done(), "one frame after the other");
         self.sending.clear();
-        self.sending
-            .push(Memory { address: self.frame.as_ptr() as u64, bytes: self.frame.len() as u64 });
+        self.sending.push(ByteRange::from(self.frame.as_slice()).cast_mut());
         payload.for_each(|memory| self.sending.push(memory));
     }
 

@@ -3,15 +3,15 @@
 //! Invariant: a reply is taken only for the oldest request that has none, and only with the payload
 //! that was asked for.
 
-use crate::direction::Direction;
 use crate::greeting::refusal;
 use crate::limits::PIECES_MAX;
 use crate::reply::Reply;
-use crate::slice::{Memory, Slice};
+use crate::slice::Slice;
 use crate::wire::{Encoder, decode_reply, invalid, invalid_text};
-use perigee_schemas::Status;
+use perigee_memory::ByteRangeMut;
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::frame_buffer::FrameBuffer;
+use perigee_schemas::{Direction, Status};
 use std::io;
 
 /// A conversation after its greeting.
@@ -78,14 +78,14 @@ impl Exchange {
 }
 
 /// The local ranges that the payload of a request is taken from.
-pub(super) fn outgoing<S: Slice>(slice: &S) -> impl Iterator<Item = Memory> {
+pub(super) fn outgoing<S: Slice>(slice: &S) -> impl Iterator<Item = ByteRangeMut> {
     let writes = slice.header().direction == Direction::Write;
     let pieces = if writes { slice.pieces().len() } else { 0 };
     (0..pieces).flat_map(|piece| slice.memory(piece))
 }
 
 /// The local ranges that the payload of a reply goes to.
-pub(super) fn incoming<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item = Memory> {
+pub(super) fn incoming<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item = ByteRangeMut> {
     readable(slice, reply).flat_map(|(piece, _)| slice.memory(piece))
 }
 

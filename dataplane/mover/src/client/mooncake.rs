@@ -5,12 +5,11 @@
 //! noticed here.
 
 use super::borrowed::borrow;
-use crate::direction::Direction;
-use crate::mooncake::{self, HEADER_BYTES, Opcode, STATUS_BYTES};
+use crate::mooncake::{self, HEADER_BYTES, STATUS_BYTES};
 use crate::reply::Reply;
 use crate::slice::Slice;
 use crate::wire::{Piece, invalid_text};
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 use perigee_shard::{Message, Stream};
 use std::io;
 
@@ -39,7 +38,7 @@ async fn write<T: Stream>(
     payload: Message,
     with_status: bool,
 ) -> io::Result<Status> {
-    let mut message = header(Opcode::Write, piece, with_status);
+    let mut message = header(Direction::Write, piece, with_status);
     message.append(payload);
     stream.send_message(message).await?;
     match with_status {
@@ -54,7 +53,7 @@ async fn read<T: Stream>(
     payload: Message,
     with_status: bool,
 ) -> io::Result<Status> {
-    let asked = header(Opcode::Read, piece, with_status);
+    let asked = header(Direction::Read, piece, with_status);
     stream.send_message(asked).await?;
     if with_status {
         let status = status(stream).await?;
@@ -66,10 +65,10 @@ async fn read<T: Stream>(
     Ok(Status::Ok)
 }
 
-fn header(opcode: Opcode, piece: Piece, with_status: bool) -> Message {
+fn header(direction: Direction, piece: Piece, with_status: bool) -> Message {
     let mut message = Message::new();
     let header = mooncake::MooncakeHeader {
-        opcode,
+        direction,
         with_status,
         address: piece.offset(),
         bytes: piece.bytes(),

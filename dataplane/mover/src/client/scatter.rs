@@ -2,7 +2,7 @@
 //! Invariant: the cursor never passes the end of a range without going to the next.
 #![expect(unsafe_code, reason = "it calls the kernel with memory of slices")]
 
-use crate::slice::Memory;
+use perigee_memory::ByteRangeMut;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -27,12 +27,9 @@ impl Scatter {
     }
 
     /// Appends a range.
-    pub(crate) fn push(&mut self, memory: Memory) {
-        if memory.bytes > 0 {
-            self.ranges.push(libc::iovec {
-                iov_base: memory.address as *mut libc::c_void,
-                iov_len: memory.bytes as usize,
-            });
+    pub(crate) fn push(&mut self, range: ByteRangeMut) {
+        if range.len > 0 {
+            self.ranges.push(libc::iovec { iov_base: range.ptr.cast(), iov_len: range.len });
         }
     }
 
@@ -115,11 +112,12 @@ impl std::fmt::Debug for Scatter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_memory::ByteRange;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    fn memory(bytes: &[u8]) -> Memory {
-        Memory { address: bytes.as_ptr() as u64, bytes: bytes.len() as u64 }
+    fn memory(bytes: &[u8]) -> ByteRangeMut {
+        ByteRange::from(bytes).cast_mut()
     }
 
     #[test]
@@ -151,7 +149,7 @@ mod tests {
     fn memory_that_is_not_mapped_is_an_error() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let mut out = Scatter::default();
-        out.push(Memory { address: 4096, bytes: 10 });
+        out.push(ByteRangeMut::at(4096, 10));
         // SAFETY: the kernel checks the range; nothing is mapped at the first pages.
         let sent = unsafe { out.send(ours.as_fd()) };
         assert_eq!(sent.unwrap_err().raw_os_error(), Some(libc::EFAULT));

@@ -10,7 +10,6 @@ use super::service::MoveService;
 use super::serving::Serving;
 use super::session::ConnectionState;
 use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, settle};
-use crate::direction::Direction;
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
 };
@@ -18,8 +17,8 @@ use crate::stats::Served;
 use crate::wire::{Encoder, MoveRequest, REQUEST_BYTES_MIN, decode_request, invalid_text};
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{Connection, Frames, greet};
-use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::{Direction, Status};
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 

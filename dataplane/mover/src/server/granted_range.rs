@@ -2,8 +2,7 @@
 //! Invariant: it exists only with the right to use its memory.
 #![expect(unsafe_code, reason = "a range vouches for its memory")]
 
-use crate::direction::Direction;
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 use perigee_shard::Guard as KeptMemory;
 
 /// A range that was checked, and the right to use it. If its bytes are not where sockets reach

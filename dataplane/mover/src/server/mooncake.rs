@@ -8,13 +8,12 @@ use super::granted_range::GrantedRange;
 use super::owner::{MemoryOwner, PieceRequest};
 use super::serving::Serving;
 use super::verdict::lend_last;
-use crate::direction::Direction;
 use crate::limits::{PAYLOAD_DEADLINE, REQUEST_BYTES_MAX};
-use crate::mooncake::{HEADER_BYTES, MooncakeHeader, Opcode, encode_status};
+use crate::mooncake::{HEADER_BYTES, MooncakeHeader, encode_status};
 use crate::scope::Scope;
 use crate::wire::{Piece, invalid_text};
 use perigee_port::Connection;
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
 
@@ -31,9 +30,9 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
         serving.uses(whole.iter().map(GrantedRange::memory));
         let refused = usize::from(whole.is_err());
         serving.counters.served(header.bytes, refused);
-        match (&whole, header.opcode) {
-            (Ok(_), Opcode::Read) => serve_read(environment, stream, owner, &header).await?,
-            (Ok(_), Opcode::Write) => serve_write(environment, stream, owner, &header).await?,
+        match (&whole, header.direction) {
+            (Ok(_), Direction::Read) => serve_read(environment, stream, owner, &header).await?,
+            (Ok(_), Direction::Write) => serve_write(environment, stream, owner, &header).await?,
             (Err(_), _) => return refuse(environment, stream, &header).await,
         }
         serving.uses(std::iter::empty());
@@ -49,11 +48,7 @@ fn find<O: MemoryOwner>(
     address: u64,
     bytes: u64,
 ) -> Result<GrantedRange, Status> {
-    let direction = match header.opcode {
-        Opcode::Read => Direction::Read,
-        Opcode::Write => Direction::Write,
-    };
-    let piece = &Piece::new(address, bytes);
+    let (direction, piece) = (header.direction, &Piece::new(address, bytes));
     owner.find(&PieceRequest { scope: Scope::Registered, direction, piece, guard: None })
 }
 

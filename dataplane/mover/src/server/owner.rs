@@ -3,10 +3,9 @@
 
 use super::granted_range::GrantedRange;
 use super::session::ConnectionState;
-use crate::direction::Direction;
 use crate::scope::Scope;
 use crate::wire::{Guard, Piece};
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 
 /// A piece that a peer asks for.
 #[derive(Clone, Copy, Debug)]

@@ -6,14 +6,13 @@
 use super::granted_range::GrantedRange;
 use super::owner::{MemoryOwner, PieceRequest};
 use super::service::MoveService;
-use crate::direction::Direction;
 use crate::scope::Scope;
 use crate::wire::MoveRequest;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
 use perigee_memory::checksum::crc32c_raw;
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 use perigee_shard::Message;
 use std::io::{IoSlice, Read, Write};
 

@@ -1,10 +1,9 @@
 //! The activity page of this process, written for each exchange and copy.
 //! Invariant: what is recorded here is recorded nowhere else.
 
-use super::counters::RemoteRoute;
-use crate::direction::Direction;
 use crate::slice::Slice;
 use perigee_activity::{BatchMark, Link, SlotKey, batch_done};
+use perigee_schemas::{Direction, Route};
 use std::time::Duration;
 
 /// An exchange that this side asked for, as it is counted.
@@ -38,11 +37,10 @@ impl<'a> CountedExchange<'a> {
     /// Counts it. The connection tells how much of its time was the peer's.
     pub(crate) fn record(&self) {
         let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
-        let direction = of_page(self.direction);
-        let tcp = perigee_activity::Route::Tcp;
-        let key = SlotKey::new(self.link.device(), tcp, direction, self.lane);
+        let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
         perigee_activity::record(key, self.bytes, wire_ns, queue_ns);
-        let mut mark = BatchMark::new(tcp, direction, self.link.device(), self.peer, "");
+        let mut mark =
+            BatchMark::new(Route::Tcp, self.direction, self.link.device(), self.peer, "");
         mark.operations = self.operations;
         mark.bytes = self.bytes;
         mark.queue_ns = queue_ns;
@@ -53,9 +51,7 @@ impl<'a> CountedExchange<'a> {
 
     /// Counts it as failed.
     pub(crate) fn record_failure(&self) {
-        let tcp = perigee_activity::Route::Tcp;
-        let direction = of_page(self.direction);
-        let key = SlotKey::new(self.link.device(), tcp, direction, self.lane);
+        let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
         perigee_activity::record_failure(key);
     }
 }
@@ -71,12 +67,8 @@ pub(crate) struct Served<'a> {
 
 impl Served<'_> {
     pub(crate) fn record(&self, went_well: bool) {
-        let direction = match self.direction {
-            Direction::Write => perigee_activity::Direction::Read,
-            Direction::Read => perigee_activity::Direction::Write,
-        };
-        let tcp = perigee_activity::Route::Tcp;
-        let key = SlotKey::new(self.link.device(), tcp, direction, SlotKey::CALLER);
+        let direction = self.direction.opposite();
+        let key = SlotKey::new(self.link.device(), Route::Tcp, direction, SlotKey::CALLER);
         if went_well {
             perigee_activity::record(key, self.bytes, nanoseconds(self.on_wire), 0);
         } else {
@@ -87,8 +79,7 @@ impl Served<'_> {
 
 /// Counts a slice that found no connection to leave over, so that no NIC is named.
 pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
-    let tcp = perigee_activity::Route::Tcp;
-    perigee_activity::record_failure(SlotKey::new("", tcp, of_page(direction), lane));
+    perigee_activity::record_failure(SlotKey::new("", Route::Tcp, direction, lane));
 }
 
 /// Counts bytes that the caller's thread copied through memory of another process, towards or from
@@ -99,8 +90,7 @@ pub fn record_copy(
     moved: super::counters::Moved,
     took: Duration,
 ) {
-    let route = RemoteRoute::SharedMemory.of_page();
-    let (direction, took_ns) = (of_page(direction), nanoseconds(took));
+    let (route, took_ns) = (Route::SharedMemory, nanoseconds(took));
     let key = SlotKey::new("", route, direction, SlotKey::CALLER);
     perigee_activity::record(key, moved.bytes, took_ns, 0);
     let mut mark = BatchMark::new(route, direction, "", peer, "");
@@ -109,13 +99,6 @@ pub fn record_copy(
     mark.bytes = moved.bytes;
     mark.wire_ns = took_ns;
     batch_done(&mark);
-}
-
-fn of_page(direction: Direction) -> perigee_activity::Direction {
-    match direction {
-        Direction::Read => perigee_activity::Direction::Read,
-        Direction::Write => perigee_activity::Direction::Write,
-    }
 }
 
 fn nanoseconds(length: Duration) -> u64 {

@@ -1,8 +1,9 @@
 //! Counts by route and NIC: a row comes into being when something first goes that way.
 //! Invariant: a route and NIC have one row as long as the ledger lives.
 
-use super::counters::{RemoteRoute, RouteCounters};
+use super::counters::RouteCounters;
 use perigee_activity::{device_of_socket, device_towards};
+use perigee_schemas::Route;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -16,37 +17,38 @@ const UNKNOWN: &str = "unknown";
 /// The rows of a process, or of one engine in it.
 #[derive(Debug, Default)]
 pub struct CounterTable {
-    rows: RwLock<BTreeMap<(RemoteRoute, String), Arc<RouteCounters>>>,
+    rows: RwLock<BTreeMap<(Route, String), Arc<RouteCounters>>>,
 }
 
 impl CounterTable {
     /// The row of sockets to a peer.
     pub fn towards(&self, peer: SocketAddr) -> Arc<RouteCounters> {
-        self.row(RemoteRoute::Tcp, &device_towards(peer))
+        self.row(Route::Tcp, &device_towards(peer))
     }
 
     /// The row of a socket of a peer that has come to us.
     pub fn arriving_over(&self, socket: Option<BorrowedFd<'_>>) -> Arc<RouteCounters> {
-        self.row(RemoteRoute::Tcp, &device_of_socket(socket))
+        self.row(Route::Tcp, &device_of_socket(socket))
     }
 
     /// The row of copies through shared memory.
     pub fn copies(&self) -> Arc<RouteCounters> {
-        self.row(RemoteRoute::SharedMemory, "")
+        self.row(Route::SharedMemory, "")
     }
 
     /// Its rows: route, name of the NIC or what stands for it, and counts.
-    pub fn rows(&self) -> Vec<(RemoteRoute, String, Arc<RouteCounters>)> {
+    pub fn rows(&self) -> Vec<(Route, String, Arc<RouteCounters>)> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        let row = |((route, name), counters): (&(RemoteRoute, String), &Arc<RouteCounters>)| {
+        let row = |((route, name), counters): (&(Route, String), &Arc<RouteCounters>)| {
             (*route, name.clone(), counters.clone())
         };
         rows.iter().map(row).collect()
     }
 
-    fn row(&self, route: RemoteRoute, device: &str) -> Arc<RouteCounters> {
+    fn row(&self, route: Route, device: &str) -> Arc<RouteCounters> {
+        debug_assert_ne!(route, Route::SameProcess, "rows are of peers");
         let name = match (route, device) {
-            (RemoteRoute::SharedMemory, _) => MEMORY,
+            (Route::SharedMemory, _) => MEMORY,
             (_, "") => UNKNOWN,
             (_, device) => device,
         };

@@ -2,40 +2,9 @@
 //! Invariant: a cell only grows, but for operations under way, which are counted until their mark
 //! is dropped.
 
-use crate::direction::Direction;
+use perigee_schemas::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The ways bytes can go to another process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RemoteRoute {
-    /// Through memory that both processes have mapped.
-    SharedMemory,
-    /// Over a socket.
-    Tcp,
-    /// One-sided verbs.
-    Rdma,
-}
-
-impl RemoteRoute {
-    /// The word for it in reports and hints.
-    pub fn name(self) -> &'static str {
-        match self {
-            RemoteRoute::SharedMemory => "shm",
-            RemoteRoute::Tcp => "tcp",
-            RemoteRoute::Rdma => "rdma",
-        }
-    }
-
-    /// The number of it in the activity page.
-    pub(super) fn of_page(self) -> perigee_activity::Route {
-        match self {
-            RemoteRoute::SharedMemory => perigee_activity::Route::SharedMemory,
-            RemoteRoute::Tcp => perigee_activity::Route::Tcp,
-            RemoteRoute::Rdma => perigee_activity::Route::Rdma,
-        }
-    }
-}
 
 /// What moved in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

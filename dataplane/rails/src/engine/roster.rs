@@ -104,6 +104,7 @@ impl Roster {
         };
         let peer = place.handle();
         places.insert(name.to_owned(), place);
+        debug_assert!(places.len() <= PEERS_MAX, "another one made room");
         Ok(OpenedPeer { peer, gone })
     }
 

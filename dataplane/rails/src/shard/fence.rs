@@ -6,13 +6,14 @@
 
 use super::{Outgoing, RailShard};
 use crate::accepted::AcceptedKey;
-use crate::active_request::{ActiveRequest, Direction};
+use crate::active_request::ActiveRequest;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, FencedPair};
 use crate::endpoint::{Endpoint, EndpointRole, WorkPurpose};
 use crate::error::RailError;
 use crate::limits::FENCE_LINGER;
 use crate::peer::RailPeer;
 use crate::slab::SlabKey;
+use perigee_activity::Direction;
 use std::time::Duration;
 
 impl RailShard {

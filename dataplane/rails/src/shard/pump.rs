@@ -1,7 +1,7 @@
 //! Waiting work onto rails: cut the next slice, choose its lane, post with one doorbell per chain.
 
 use super::RailShard;
-use crate::active_request::{ActiveRequest, Direction};
+use crate::active_request::ActiveRequest;
 use crate::endpoint::{Endpoint, PostOrder, WorkPurpose};
 use crate::error::RailError;
 use crate::limits::{
@@ -15,6 +15,7 @@ use crate::slice::{LanePath, RailSlice};
 use crate::slicing::cut;
 use crate::spray::{SprayChoice, SprayLane, choose, window_bytes};
 use crate::waiting::Candidate;
+use perigee_activity::Direction;
 use perigee_verbs::Sge;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Completions come in: slices end, are sent again, or end their request; broken queue pairs go.
 
 use super::RailShard;
-use crate::active_request::{ActiveRequest, Direction};
+use crate::active_request::ActiveRequest;
 use crate::endpoint::{Endpoint, EndpointRole, PostedWork, WorkPurpose, endpoint_of};
 use crate::error::RailError;
 use crate::limits::{BESIDE_PAUSE, COMPLETIONS_PER_POLL, COMPLETIONS_PER_TURN};
@@ -9,6 +9,7 @@ use crate::peer::LaneState;
 use crate::retry::{RetryDecision, WorkFault};
 use crate::slab::SlabKey;
 use crate::slice::{LanePath, RailSlice};
+use perigee_activity::Direction;
 use perigee_activity::{BatchMark, Route, batch_done};
 use perigee_verbs::{CompletionStatus, VerbsError, WorkCompletion};
 use std::time::Duration;
@@ -143,9 +144,10 @@ impl RailShard {
             operations.add(1);
             bytes.add(slice.bytes);
             if let Some((reads, writes)) = &self.rails[rail].activity {
-                let (slot, direction) = match active.request.direction {
-                    Direction::Read => (reads, perigee_activity::Direction::Read),
-                    Direction::Write => (writes, perigee_activity::Direction::Write),
+                let direction = active.request.direction;
+                let slot = match direction {
+                    Direction::Read => reads,
+                    Direction::Write => writes,
                 };
                 let wire_ns = now.saturating_sub(posted.at).as_nanos() as u64;
                 slot.record(slice.bytes, wire_ns, 0);

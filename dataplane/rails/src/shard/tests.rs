@@ -2,9 +2,10 @@
 //! its seed.
 
 use self::world::{Ends, HALF, Random, World};
-use crate::active_request::{Direction, RailRequest};
+use crate::active_request::RailRequest;
 use crate::error::RailError;
 use crate::keys::RemoteKeys;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

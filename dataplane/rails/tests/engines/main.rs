@@ -5,9 +5,9 @@
 mod pair;
 
 use pair::{LONG, Meeting, Side};
+use perigee_activity::Direction;
 use perigee_rails::{
-    Direction, ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink,
-    deadline_in,
+    ParkSink, Preference, RailError, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use perigee_verbs::{RegionAccess, VerbsError};

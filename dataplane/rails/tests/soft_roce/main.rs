@@ -9,7 +9,8 @@
 mod pair;
 
 use pair::{LONG, Meeting, Side};
-use perigee_rails::{Direction, RailError, RailReport};
+use perigee_activity::Direction;
+use perigee_rails::{RailError, RailReport};
 use perigee_verbs::Fabric;
 use perigee_verbs::libibverbs::HostDevices;
 use std::process::Command;

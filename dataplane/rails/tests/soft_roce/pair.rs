@@ -2,11 +2,11 @@
 //! a function call on a thread of its own. Used on the software fabric and on real verbs alike.
 #![expect(clippy::unwrap_used, reason = "a failure here is the failure of the test that uses it")]
 
+use perigee_activity::Direction;
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, EndpointOffer, ExchangeDone, OfferExchange, ParkSink, PeerHandle, Preference,
-    RailDevice, RailEngine, RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink,
-    deadline_in,
+    EndpointOffer, ExchangeDone, OfferExchange, ParkSink, PeerHandle, Preference, RailDevice,
+    RailEngine, RailError, RailOptions, RailRequest, Registration, RemoteKeys, Sink, deadline_in,
 };
 use perigee_shard::monotonic;
 use perigee_verbs::{Fabric, RegionAccess};

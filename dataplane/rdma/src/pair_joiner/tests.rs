@@ -3,9 +3,10 @@
 use super::*;
 use perigee_memory::HostBuffer;
 use perigee_rails::{
-    Direction, ExchangeDone, OfferExchange, ParkSink, Preference, RailError, RailOptions,
-    RailRequest, Registration, RemoteKeys, Sink, deadline_in,
+    ExchangeDone, OfferExchange, ParkSink, Preference, RailError, RailOptions, RailRequest,
+    Registration, RemoteKeys, Sink, deadline_in,
 };
+use perigee_schemas::Direction;
 use perigee_shard::monotonic;
 use perigee_verbs::RegionAccess;
 use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};

@@ -1,6 +1,7 @@
 //! Frames around messages, and addresses as two words. Invariant: what is written here is read
 //! here.
 
+use crate::limits::BODY_BYTES_MAX;
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use std::io;
@@ -17,6 +18,7 @@ pub(crate) fn joined(high: u64, low: u64) -> [u8; 16] {
 }
 
 pub(crate) fn framed(kind: MessageKind, request: u64, body: &[u8]) -> Vec<u8> {
+    debug_assert!(body.len() <= BODY_BYTES_MAX, "the peer takes it");
     let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
     frame.extend_from_slice(&FrameHeader::encode(kind, request, body));
     frame.extend_from_slice(body);

@@ -16,6 +16,7 @@ use std::io;
 
 /// The frame of an offer.
 pub fn encode_offer(offer: &EndpointOffer) -> Vec<u8> {
+    debug_assert!(offer.pairs.len() <= PAIRS_MAX, "a reader takes no more");
     let mut builder = FlatBufferBuilder::new();
     let name = builder.create_string(&offer.name);
     let pairs: Vec<_> = offer.pairs.iter().map(build_pair).collect();
@@ -83,6 +84,7 @@ pub fn encode_answer(answer: &Result<EndpointAnswer, String>) -> Vec<u8> {
     let reason = refusal.map(|reason| builder.create_string(reason));
     let pairs = answer.iter().flat_map(|answer| &answer.pairs);
     let pairs: Vec<_> = pairs.map(|pair| build_answer(&mut builder, pair)).collect();
+    debug_assert!(pairs.len() <= PAIRS_MAX, "a reader takes no more");
     let pairs = builder.create_vector(&pairs);
     let status = refusal.map_or(0, |_| Status::UnavailableInCurrentStatus.code());
     let root = wire::PairsReply::create(

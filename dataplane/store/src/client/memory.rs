@@ -26,6 +26,7 @@ impl Store {
             // A request without an answer may still be carried out: the next heartbeat tells that
             // the segment is gone.
             self.donation.remove(id);
+            debug_assert!(!self.donation.offers_segment(id), "it is given back at once");
         }
         verdict.map(|()| id)
     }
@@ -75,6 +76,7 @@ impl Store {
             Ok(statuses) => statuses,
             Err(error) => return refused(&error),
         };
+        assert_eq!(statuses.len(), ids.len(), "one answer per segment");
         let settled = ids.iter().zip(statuses).map(|(id, status)| match status {
             Status::Ok => {
                 self.donation.retire(*id, Duration::from_millis(grace_ms));

@@ -27,6 +27,7 @@ struct JobOutcome {
 impl JobBatch {
     /// A batch of jobs with these numbers of parts, cut into `slices`, awaited by this thread.
     pub(crate) fn new(parts_per_job: &[usize], slices: usize) -> Self {
+        debug_assert!(parts_per_job.iter().all(|parts| *parts > 0), "each job has an outcome");
         let outcome = |parts: &usize| JobOutcome { error: None, parts: vec![(0, 0); *parts] };
         Self {
             pending: AtomicUsize::new(slices),
@@ -46,12 +47,20 @@ impl JobBatch {
             for (part, outcome) in outcomes {
                 let job = &mut jobs[part.job];
                 match outcome {
-                    Ok(checksum) => job.parts[part.number] = (checksum, part.bytes),
+                    Ok(checksum) => {
+                        let before = &mut job.parts[part.number];
+                        debug_assert_eq!(*before, (0, 0), "a part arrives once");
+                        *before = (checksum, part.bytes);
+                    }
                     Err(error) => job.fail(error),
                 }
             }
         }
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // The release pairs with the caller's acquire: it sees all that the slices have written.
+        let pending = self.pending.fetch_sub(1, Ordering::AcqRel);
+        // The count would never be 0 again, and the caller wait for ever.
+        assert!(pending > 0, "a slice reports once");
+        if pending == 1 {
             self.caller.unpark();
         }
     }
@@ -98,6 +107,7 @@ impl JobBatch {
     }
 
     fn finish(&self) -> Vec<Result<u32, TransferError>> {
+        debug_assert!(self.is_over(), "the memory of a batch is the caller's again");
         let jobs = std::mem::take(&mut *self.jobs.lock().unwrap_or_else(PoisonError::into_inner));
         jobs.into_iter().map(JobOutcome::finish).collect()
     }

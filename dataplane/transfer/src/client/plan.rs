@@ -7,7 +7,9 @@ use super::slice::{ObjectSlice, PlannedPiece};
 use super::trailer::Trailer;
 use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH};
 use crate::place::ReplicaAddress;
-use perigee_mover::{Direction, Guard, Memory, PIECES_MAX, Piece};
+use perigee_memory::ByteRangeMut;
+use perigee_mover::{Guard, PIECES_MAX, Piece};
+use perigee_schemas::Direction;
 use perigee_schemas::extent::{
     BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
 };
@@ -30,12 +32,12 @@ pub(crate) enum Content {
 pub(crate) struct FarJob {
     pub(crate) place: ReplicaAddress,
     pub(crate) content: Content,
-    pub(crate) memory: Vec<Memory>,
+    pub(crate) memory: Vec<ByteRangeMut>,
 }
 
 impl FarJob {
     fn bytes(&self) -> u64 {
-        self.memory.iter().map(|memory| memory.bytes).sum()
+        self.memory.iter().map(|range| range.bytes()).sum()
     }
 }
 
@@ -57,6 +59,8 @@ impl SlicePlan {
             jobs.iter().enumerate().map(|(index, job)| planner.add(index, job)).collect();
         let mut slices = planner.finished;
         slices.extend(planner.open.into_values());
+        let planned: usize = slices.iter().map(|slice| slice.parts.len()).sum();
+        assert_eq!(planned, parts.iter().sum::<usize>(), "each part travels in one slice");
         let batch = Arc::new(JobBatch::new(&parts, slices.len()));
         for slice in &mut slices {
             slice.join(batch.clone());
@@ -87,6 +91,7 @@ impl Planner {
             start += bytes;
             number += 1;
         }
+        debug_assert!(start == total && rest.is_empty(), "the parts cover the job once");
         number
     }
 
@@ -117,7 +122,7 @@ impl Planner {
             bytes_open = 0;
         }
         let slice = self.open.entry(key).or_insert_with(|| new_slice(job, write));
-        debug_assert_eq!(memory.iter().map(|memory| memory.bytes).sum::<u64>(), bytes);
+        debug_assert_eq!(memory.iter().map(|range| range.bytes()).sum::<u64>(), bytes);
         let memory_range = slice.memory.len()..slice.memory.len() + memory.len();
         let piece_range = slice.pieces.len()..slice.pieces.len() + pieces.len();
         slice.memory.extend(memory);
@@ -136,6 +141,7 @@ impl Planner {
             pieces: piece_range,
             trailer,
         });
+        debug_assert!(slice.pieces.len() <= PIECES_MAX, "the owner takes no more");
         self.open_bytes.insert(key, bytes_open + bytes);
     }
 }
@@ -185,28 +191,33 @@ fn part_pieces(job: &FarJob, start: u64, bytes: u64) -> (Vec<Piece>, Trailer) {
 
 /// Takes ranges off the front of a list of memory.
 struct MemoryCursor<'a> {
-    memory: &'a [Memory],
+    memory: &'a [ByteRangeMut],
     used: u64,
 }
 
 impl<'a> MemoryCursor<'a> {
-    fn new(memory: &'a [Memory]) -> Self {
+    fn new(memory: &'a [ByteRangeMut]) -> Self {
         Self { memory, used: 0 }
     }
 
-    fn take(&mut self, mut bytes: u64) -> Vec<Memory> {
+    /// Whether nothing is left.
+    fn is_empty(&self) -> bool {
+        self.memory.iter().all(|range| range.len == 0)
+    }
+
+    fn take(&mut self, mut bytes: u64) -> Vec<ByteRangeMut> {
         let mut taken = Vec::new();
         while bytes > 0 {
             let Some(first) = self.memory.first() else {
                 break;
             };
-            let length = (first.bytes - self.used).min(bytes);
+            let length = (first.bytes() - self.used).min(bytes);
             if length > 0 {
-                taken.push(Memory { address: first.address + self.used, bytes: length });
+                taken.push(ByteRangeMut::at(first.address() + self.used, length));
             }
             self.used += length;
             bytes -= length;
-            if self.used == first.bytes {
+            if self.used == first.bytes() {
                 self.memory = &self.memory[1..];
                 self.used = 0;
             }

@@ -5,13 +5,13 @@ use super::part::Part;
 use super::trailer::Trailer;
 use crate::error::TransferError;
 use crate::extent::footer;
+use perigee_memory::ByteRangeMut;
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_mover::{
-    BatchState, Direction, Exchanged, Guard, Memory, PeerError, Piece, Reply, Scope, Slice,
-    SliceHeader,
+    BatchState, Exchanged, Guard, PeerError, Piece, Reply, Scope, Slice, SliceHeader,
 };
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Direction, Identity, Status};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct ObjectSlice {
     segment: Identity,
     direction: Direction,
     pub(super) pieces: Vec<PlannedPiece>,
-    pub(super) memory: Vec<Memory>,
+    pub(super) memory: Vec<ByteRangeMut>,
     pub(super) parts: Vec<Part>,
     /// CRC-32C of each part of a write, and its trailer, once it is prepared.
     sums: Vec<u32>,
@@ -58,13 +58,14 @@ impl ObjectSlice {
 
     /// From now on the batch waits for this slice.
     pub(crate) fn join(&mut self, batch: Arc<JobBatch>) {
+        debug_assert!(self.batch.is_none(), "one batch waits for it");
         self.batch = Some(batch);
     }
 
     /// A range of memory for a piece of a trailer, which gets its address when the trailer is made.
     pub(super) fn trailer_memory(&mut self) -> Range<usize> {
         let first = self.memory.len();
-        self.memory.push(Memory { address: 0, bytes: 0 });
+        self.memory.push(ByteRangeMut::at(0, 0));
         first..first + 1
     }
 
@@ -94,8 +95,8 @@ impl ObjectSlice {
         // A part has its payload as the first piece, and its trailer as the others.
         for piece in &self.pieces[part.pieces.clone()][1..] {
             let bytes = piece.remote.bytes();
-            for memory in &mut self.memory[piece.memory.clone()] {
-                *memory = Memory { address, bytes };
+            for range in &mut self.memory[piece.memory.clone()] {
+                *range = ByteRangeMut::at(address, bytes);
             }
             address += bytes;
         }
@@ -106,7 +107,7 @@ impl ObjectSlice {
     /// CRC-32C of the memory of a part; its blocks go to `blocks`.
     fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> u32 {
         let memory = self.memory[part.memory.clone()].iter();
-        let pieces: Vec<_> = memory.map(|memory| in_memory(*memory)).collect();
+        let pieces: Vec<_> = memory.map(|range| range.cast_const()).collect();
         // SAFETY: the caller of the batch keeps its buffers, and nothing else writes them, until
         // every slice has reported.
         unsafe { checksum_pieces(&pieces, BLOCK_BYTES, blocks) }
@@ -159,7 +160,7 @@ unsafe impl Slice for ObjectSlice {
         guarded.iter().map(|piece| piece.guard)
     }
 
-    fn memory(&self, piece: usize) -> impl Iterator<Item = Memory> {
+    fn memory(&self, piece: usize) -> impl Iterator<Item = ByteRangeMut> {
         let range = self.pieces[piece].memory.clone();
         self.memory[range].iter().copied()
     }
@@ -169,6 +170,7 @@ unsafe impl Slice for ObjectSlice {
         if self.direction == Direction::Write && self.sums.is_empty() {
             let mut blocks = Vec::new();
             (0..self.parts.len()).for_each(|part| self.seal(part, &mut blocks));
+            debug_assert_eq!(self.sums.len(), self.parts.len());
         }
         Ok(())
     }
@@ -202,9 +204,4 @@ impl Drop for ObjectSlice {
     fn drop(&mut self) {
         self.fail_in_place(&TransferError::Engine("it was closed during the transfer".to_owned()));
     }
-}
-
-/// A range as copies and sums take it.
-pub(crate) fn in_memory(memory: Memory) -> perigee_memory::ByteRange {
-    perigee_memory::ByteRange { ptr: memory.address as *const u8, len: memory.bytes as usize }
 }

@@ -20,6 +20,7 @@ pub(super) struct CompletionWait {
 impl CompletionWait {
     /// For `requests` requests that this thread will wait for.
     pub(super) fn new(requests: usize) -> Self {
+        debug_assert!(requests > 0, "the last one wakes the caller");
         Self {
             left: AtomicUsize::new(requests),
             failures: Mutex::default(),
@@ -60,7 +61,11 @@ impl Sink for CompletionWait {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
             failures.push((tag, error));
         }
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // The release pairs with the caller's acquire: devices are done before it looks.
+        let left = self.left.fetch_sub(1, Ordering::AcqRel);
+        // The caller would take memory back that a device still writes.
+        assert!(left > 0, "a request ends once");
+        if left == 1 {
             self.caller.unpark();
         }
     }

@@ -7,8 +7,8 @@ use super::tcp_route::TcpRoute;
 use crate::client::FarJob;
 use crate::client::tcp_batch::TcpBatch;
 use crate::error::TransferError;
-use crate::route::Route;
 use perigee_rdma::Rdma;
+use perigee_schemas::Route;
 use std::sync::Arc;
 
 type RoutedResults = Vec<(Route, Result<u32, TransferError>)>;
@@ -53,6 +53,8 @@ impl<'a> RemoteBatch<'a> {
         }
         let again = picked(self.jobs, &diverted);
         let again = self.route.begin(&again).wait();
+        debug_assert_eq!(landed.len(), self.over_tcp.len(), "one outcome per job");
+        debug_assert_eq!(again.len(), diverted.len(), "one outcome per job");
         let by_tcp = self.over_tcp.into_iter().zip(landed);
         for (job, result) in by_tcp.chain(diverted.into_iter().zip(again)) {
             outcome[job] = Some((Route::Tcp, result));

@@ -5,9 +5,8 @@ use crate::client::{Content, FarJob};
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::ReplicaAddress;
-use crate::route::Flow;
 use perigee_memory::{ByteRange, ByteRangeMut};
-use perigee_mover::Memory;
+use perigee_schemas::Direction;
 
 /// One object to write.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +30,7 @@ pub struct ReadJob<'a> {
 
 /// One object on its way.
 pub(super) trait ObjectJob {
-    const FLOW: Flow;
+    const DIRECTION: Direction;
 
     /// Where it goes or lies.
     fn place(&self) -> &ReplicaAddress;
@@ -50,7 +49,7 @@ pub(super) trait ObjectJob {
 }
 
 impl ObjectJob for WriteJob<'_> {
-    const FLOW: Flow = Flow::Write;
+    const DIRECTION: Direction = Direction::Write;
 
     fn place(&self) -> &ReplicaAddress {
         self.place
@@ -61,10 +60,8 @@ impl ObjectJob for WriteJob<'_> {
     }
 
     fn far_job(&self) -> FarJob {
-        let memory = self
-            .pieces
-            .iter()
-            .map(|piece| Memory { address: piece.ptr as u64, bytes: piece.len as u64 });
+        // A write only reads them.
+        let memory = self.pieces.iter().map(|piece| piece.cast_mut());
         FarJob { place: self.place.clone(), content: Content::Write, memory: memory.collect() }
     }
 
@@ -78,7 +75,7 @@ impl ObjectJob for WriteJob<'_> {
 }
 
 impl ObjectJob for ReadJob<'_> {
-    const FLOW: Flow = Flow::Read;
+    const DIRECTION: Direction = Direction::Read;
 
     fn place(&self) -> &ReplicaAddress {
         self.place
@@ -89,11 +86,8 @@ impl ObjectJob for ReadJob<'_> {
     }
 
     fn far_job(&self) -> FarJob {
-        let memory = self
-            .pieces
-            .iter()
-            .map(|piece| Memory { address: piece.ptr as u64, bytes: piece.len as u64 });
-        FarJob { place: self.place.clone(), content: Content::Read(0), memory: memory.collect() }
+        let (place, memory) = (self.place.clone(), self.pieces.to_vec());
+        FarJob { place, content: Content::Read(0), memory }
     }
 
     fn in_memory(&self, extent: MappedExtent) -> Result<u32, TransferError> {

@@ -89,6 +89,8 @@ impl RailJobs {
             end: Instant::now() + deadline + for_bytes,
             _loan: loan,
         };
+        let grouped: usize = batch.by_peer.iter().map(Vec::len).sum();
+        debug_assert_eq!(grouped, batch.jobs.len(), "each job leads to one peer");
         batch.jobs.iter_mut().for_each(RailJob::load);
         batch.launch(JobHalf::First);
         (batch, others)
@@ -162,6 +164,7 @@ impl RailJobs {
         let cancel = || waits.iter().for_each(|(_, ticket)| engine.cancel(*ticket));
         for (wait, _) in &waits {
             for (tag, error) in wait.wait(|| engine.stalled(), cancel) {
+                debug_assert!((tag as usize) < self.jobs.len(), "a tag names a job");
                 let is_loose = matches!(error, RailError::Unfenced { .. });
                 // All requests of a job have its tag: one that may still land counts, whichever
                 // failed first.
@@ -188,8 +191,10 @@ impl RailJobs {
                 loose.push(endpoint.clone());
             }
         }
-        let fenced = self.rdma.fence_and_wait(&loose, self.end).into_iter();
-        let fenced = fenced.map(|fenced| fenced.map_err(TransferError::from));
+        let fenced = self.rdma.fence_and_wait(&loose, self.end);
+        // A peer without a verdict would pass for fenced, and its write go elsewhere too early.
+        assert_eq!(fenced.len(), loose.len(), "one verdict per peer");
+        let fenced = fenced.into_iter().map(|fenced| fenced.map_err(TransferError::from));
         loose.into_iter().zip(fenced).collect()
     }
 }

@@ -6,23 +6,23 @@
 //! with their footer.
 
 use super::rail_route::RailRoute;
-use crate::client::{Content, FarJob, in_memory};
+use crate::client::{Content, FarJob};
 use crate::error::TransferError;
 use crate::extent::footer;
 use crate::limits::{RAIL_COPIED_BYTES, RAIL_MESSAGE_BYTES};
 use perigee_memory::copy::{checksum_pieces, gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_memory::{ByteRange, ByteRangeMut};
-use perigee_mover::Memory;
-use perigee_rails::{Direction, RailRequest, Registration};
+use perigee_rails::{RailRequest, Registration};
 use perigee_rdma::{Rdma, StageLoan, StageSlot};
+use perigee_schemas::Direction;
 use perigee_schemas::extent::{extent_bytes, footer_bytes, footer_offset, generation_offset};
 use std::sync::Arc;
 
 /// Where the bytes of a job lie on this side.
 enum JobMemory {
     /// In the caller's registered memory.
-    InPlace(Vec<(Arc<Registration>, Memory)>),
+    InPlace(Vec<(Arc<Registration>, ByteRangeMut)>),
     /// Copied to or from a stage.
     Copied(StageSlot),
 }
@@ -40,7 +40,7 @@ pub(super) struct RailJob {
     generation: u64,
     /// First byte that is moved, counted from the start of the extent.
     start: u64,
-    memory: Vec<Memory>,
+    memory: Vec<ByteRangeMut>,
     local: JobMemory,
     /// Where the footer of a write, or the generation that was read, lies; nothing if all travels
     /// in one message.
@@ -60,13 +60,15 @@ impl RailJob {
     ) -> Option<Self> {
         let place = &job.place;
         let payload_bytes = place.payload_bytes;
-        let bytes: u64 = job.memory.iter().map(|memory| memory.bytes).sum();
+        let bytes: u64 = job.memory.iter().map(|range| range.bytes()).sum();
         let (writes, start) = match job.content {
             Content::Write => (true, 0),
             Content::Read(first) => (false, first),
             Content::ReadChecksums => (false, footer_offset(payload_bytes)),
         };
         let whole = extent_bytes(payload_bytes);
+        debug_assert!(start + bytes <= whole, "nothing lies behind the extent");
+        debug_assert!(!writes || bytes == payload_bytes, "an object is written whole");
         let is_object = start == 0 && bytes == payload_bytes;
         let in_place = || registered(rdma, &job.memory);
         let in_place = (whole > RAIL_COPIED_BYTES).then(in_place).flatten();
@@ -129,11 +131,12 @@ impl RailJob {
         let mut remote = self.extent + self.start;
         match &self.local {
             JobMemory::InPlace(ranges) => {
-                for (registration, memory) in ranges {
-                    let range = (memory.address, memory.bytes);
+                for (registration, range) in ranges {
+                    let range = (range.address(), range.bytes());
                     requests.push(self.request(registration, range, remote, tag));
                     remote += range.1;
                 }
+                debug_assert_eq!(remote, self.extent + self.start + self.bytes);
             }
             JobMemory::Copied(slot) => {
                 let bytes = match self.tail {
@@ -176,17 +179,12 @@ impl RailJob {
         match &self.local {
             JobMemory::InPlace(_) => self.sum_memory(),
             JobMemory::Copied(slot) => {
-                let target = |memory: &Memory| ByteRangeMut {
-                    ptr: memory.address as *mut u8,
-                    len: memory.bytes as usize,
-                };
-                let pieces: Vec<_> = self.memory.iter().map(target).collect();
                 let source = slot.pointer();
                 let mut blocks = Vec::new();
                 // SAFETY: the slot holds as many bytes as the pieces, which the caller of the batch
                 // keeps valid.
                 self.checksum =
-                    unsafe { scatter_blocks(&pieces, source, BLOCK_BYTES, &mut blocks) };
+                    unsafe { scatter_blocks(&self.memory, source, BLOCK_BYTES, &mut blocks) };
             }
         }
     }
@@ -231,7 +229,7 @@ impl RailJob {
     }
 
     fn pieces(&self) -> Vec<ByteRange> {
-        self.memory.iter().map(|memory| in_memory(*memory)).collect()
+        self.memory.iter().map(|range| range.cast_const()).collect()
     }
 
     fn request(
@@ -241,6 +239,7 @@ impl RailJob {
         remote_address: u64,
         tag: u64,
     ) -> RailRequest {
+        debug_assert!(local.contains(local_address, bytes), "the device knows all of it");
         RailRequest {
             direction: if self.writes { Direction::Write } else { Direction::Read },
             local: local.clone(),
@@ -256,10 +255,13 @@ impl RailJob {
 const GENERATION_BYTES: u64 = 8;
 
 /// The registrations of all ranges, if each has one.
-fn registered(rdma: &Rdma, memory: &[Memory]) -> Option<Vec<(Arc<Registration>, Memory)>> {
-    let one = |memory: &Memory| {
-        let found = rdma.registered(memory.address, memory.bytes);
-        Some((found?, *memory))
+fn registered(
+    rdma: &Rdma,
+    memory: &[ByteRangeMut],
+) -> Option<Vec<(Arc<Registration>, ByteRangeMut)>> {
+    let one = |range: &ByteRangeMut| {
+        let found = rdma.registered(range.address(), range.bytes());
+        Some((found?, *range))
     };
     memory.iter().map(one).collect()
 }

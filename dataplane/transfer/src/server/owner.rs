@@ -5,10 +5,10 @@
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{Direction, GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
+use perigee_mover::{GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
 use perigee_rdma::PeerSession;
-use perigee_schemas::Status;
 use perigee_schemas::extent::GENERATION_BYTES;
+use perigee_schemas::{Direction, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -6,7 +6,7 @@ use perigee_rdma::{FirstLoad, RailTuning, Rdma, RdmaOptions};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Flow, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
+    Direction, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
     SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
 use perigee_verbs::software::{DevicePlan, SoftwareNetwork};
@@ -112,11 +112,11 @@ impl Drop for Owner {
 struct Seen(Mutex<Vec<Route>>);
 
 impl Observer for Seen {
-    fn moved(&self, route: Route, _: Flow, _: u64, _: Duration) {
+    fn moved(&self, route: Route, _: Direction, _: u64, _: Duration) {
         self.0.lock().unwrap().push(route);
     }
 
-    fn failed(&self, _: Route, _: Flow, _: &TransferError) {}
+    fn failed(&self, _: Route, _: Direction, _: &TransferError) {}
 }
 
 /// Moves objects.

@@ -5,7 +5,7 @@ use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, POLL_DEFAULT};
 use perigee_transfer::{
-    Flow, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
+    Direction, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
     SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
 use std::sync::Arc;
@@ -65,11 +65,11 @@ impl Drop for Node {
 pub(crate) struct Seen(pub(crate) std::sync::Mutex<Vec<Route>>);
 
 impl Observer for Seen {
-    fn moved(&self, route: Route, _: Flow, _: u64, _: Duration) {
+    fn moved(&self, route: Route, _: Direction, _: u64, _: Duration) {
         self.0.lock().unwrap().push(route);
     }
 
-    fn failed(&self, _: Route, _: Flow, _: &TransferError) {}
+    fn failed(&self, _: Route, _: Direction, _: &TransferError) {}
 }
 
 pub(crate) fn engine(node: &Node, route: Route) -> ObjectEngine {

@@ -6,6 +6,7 @@ use crate::pair_state::QueuePairState;
 use crate::queue::EndpointAddress;
 use crate::region::RegionAccess;
 use crate::work::{CompletionStatus, Sge};
+use perigee_memory::{ByteRange, ByteRangeMut};
 
 use super::region::LiveRegion;
 use super::state::{FabricState, LocalBytes, PairState, PostedRequest};
@@ -18,12 +19,6 @@ pub(super) enum AttemptOutcome {
     NoAnswer,
     /// The peer's queue pair refused it, and failed with it.
     Refused { peer: u32 },
-}
-
-/// A run of bytes that was checked.
-struct CheckedRange {
-    base: *mut u8,
-    bytes: usize,
 }
 
 pub(super) fn attempt(
@@ -78,12 +73,12 @@ fn local_runs(
     state: &FabricState,
     pair: &PairState,
     local: &LocalBytes,
-) -> Option<Vec<CheckedRange>> {
+) -> Option<Vec<ByteRangeMut>> {
     let (pieces, writes) = match local {
         LocalBytes::Read(pieces) => (pieces, true),
         LocalBytes::Write(pieces) => (pieces, false),
         LocalBytes::Inline(data) => {
-            return Some(vec![CheckedRange { base: data.as_ptr().cast_mut(), bytes: data.len() }]);
+            return Some(vec![ByteRange::from(&data[..]).cast_mut()]);
         }
     };
     let run = |piece: &Sge| {
@@ -107,7 +102,7 @@ pub(super) fn payload(
     for run in local_runs(state, pair, local)? {
         // SAFETY: the run lies in a region that is registered now, or in data that the request
         // owns; nothing writes to it while its write is under way.
-        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(run.base, run.bytes) });
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(run.ptr, run.len) });
     }
     Some(bytes)
 }
@@ -118,7 +113,7 @@ pub(super) fn land(state: &FabricState, peer: &PairState, data: &[u8], remote: (
     let Some(place) = remote_run(state, peer, remote, data.len() as u64, false) else {
         return false;
     };
-    let run = CheckedRange { base: data.as_ptr().cast_mut(), bytes: data.len() };
+    let run = ByteRange::from(data).cast_mut();
     copy(&[run], &place, false);
     true
 }
@@ -129,7 +124,7 @@ fn remote_run(
     (address, key): (u64, u32),
     bytes: u64,
     reads: bool,
-) -> Option<CheckedRange> {
+) -> Option<ByteRangeMut> {
     let region = state.regions.get(&LiveRegion::local_of(key)?)?;
     let allows = |access: &RegionAccess| {
         if reads { access.remote_read } else { access.remote_write }
@@ -139,29 +134,26 @@ fn remote_run(
     allowed.then(|| place(region, address, bytes)).flatten()
 }
 
-fn place(region: &LiveRegion, address: u64, bytes: u64) -> Option<CheckedRange> {
+fn place(region: &LiveRegion, address: u64, bytes: u64) -> Option<ByteRangeMut> {
     let offset = address.checked_sub(region.address)?;
     let inside = offset.checked_add(bytes)? <= region.bytes;
-    inside.then(|| CheckedRange {
-        base: (region.base + offset as usize) as *mut u8,
-        bytes: bytes as usize,
-    })
+    inside.then(|| ByteRangeMut::at(region.base as u64 + offset, bytes))
 }
 
-fn copy(local: &[CheckedRange], remote: &CheckedRange, reads: bool) {
+fn copy(local: &[ByteRangeMut], remote: &ByteRangeMut, reads: bool) {
     let mut offset = 0;
     for run in local {
         // SAFETY: both runs lie in regions that are registered now: their registration promised
         // that they are mapped (inline data is owned by the request). The pieces together are as
         // long as the remote run. No references to them exist, and `copy` allows an overlap.
         unsafe {
-            let there = remote.base.add(offset);
+            let there = remote.ptr.add(offset);
             if reads {
-                std::ptr::copy(there, run.base, run.bytes);
+                std::ptr::copy(there, run.ptr, run.len);
             } else {
-                std::ptr::copy(run.base, there, run.bytes);
+                std::ptr::copy(run.ptr, there, run.len);
             }
         }
-        offset += run.bytes;
+        offset += run.len;
     }
 }

@@ -35,6 +35,8 @@ use std::time::Duration;
 const RUN_LIMIT: Duration = Duration::from_secs(48 * 3600);
 /// Time after which the space of abandoned puts is free again, and a little more.
 const RELEASED: Duration = Duration::from_secs(700);
+/// Time after which no lease runs any more, if nothing failed since the last call.
+const UNLEASED: Duration = Duration::from_secs(30);
 /// Time in which everything that was asked to stop has stopped.
 const STOPPING: Duration = Duration::from_secs(60);
 
@@ -127,11 +129,11 @@ impl Play {
 
     /// Removes every key; then the master must have all space back.
     async fn empty(&self) {
-        self.world.sleep(RELEASED).await;
+        self.world.sleep(UNLEASED).await;
         if let Some(client) = self.clients.first() {
             client.remove_all().await;
         }
-        self.world.sleep(RELEASED).await;
+        self.world.sleep(UNLEASED).await;
         self.master.check_nothing_is_used();
         self.master.check_all_is_held();
     }

@@ -2,12 +2,12 @@
 
 use super::world::{Ends, World, plan};
 use super::{LONG, Plan, requests};
-use crate::active_request::Direction;
 use crate::descriptor::PairAnswer;
 use crate::endpoint::{Endpoint, EndpointRole};
 use crate::error::RailError;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
+use perigee_activity::Direction;
 use perigee_verbs::gid::{GidKind, PortGid};
 use std::net::Ipv6Addr;
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use super::world::{Ends, World};
 use super::{LONG, requests};
-use crate::active_request::Direction;
 use crate::error::RailError;
 use crate::limits::{IDLE_MAX, KEEP_ALIVE, PROOF_DEADLINE};
+use perigee_activity::Direction;
 use perigee_verbs::LinkOptions;
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,10 +3,10 @@
 
 use super::world::{Ends, HALF, Random, World, seeds};
 use super::{LONG, Plan, assert_moved, plans, requests};
-use crate::active_request::Direction;
 use crate::endpoint::{EndpointRole, WorkPurpose};
 use crate::error::RailError;
 use crate::slice::RailSlice;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 
 use super::world::{Ends, HALF, World};
 use super::{LONG, assert_moved, requests};
-use crate::active_request::Direction;
 use crate::error::RailError;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,9 +2,10 @@
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, assert_moved};
-use crate::active_request::{Direction, RailRequest};
+use crate::active_request::RailRequest;
 use crate::error::RailError;
 use crate::keys::RemoteKeys;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

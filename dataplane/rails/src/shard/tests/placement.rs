@@ -3,8 +3,8 @@
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, requests};
-use crate::active_request::Direction;
 use crate::preference::Preference;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

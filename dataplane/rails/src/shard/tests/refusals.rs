@@ -2,10 +2,10 @@
 
 use super::world::{Ends, World};
 use super::{LONG, Plan, requests};
-use crate::active_request::Direction;
 use crate::endpoint::EndpointRole;
 use crate::keys::RemoteKeys;
 use crate::peer::PeerRecord;
+use perigee_activity::Direction;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use super::world::{Ends, World};
 use super::{LONG, requests};
-use crate::active_request::Direction;
 use crate::error::RailError;
 use crate::rail::{RailDevice, open_rails};
 use crate::tuning::RailTuning;
+use perigee_activity::Direction;
 use perigee_verbs::LinkOptions;
 use perigee_verbs::software::SoftwareConnection;
 use std::sync::Arc;

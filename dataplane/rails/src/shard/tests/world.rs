@@ -1,7 +1,7 @@
 //! Engines on a software fabric under a clock of our own: no threads, and the same seed gives the
 //! same run.
 
-use crate::active_request::{Direction, RailRequest};
+use crate::active_request::RailRequest;
 use crate::descriptor::{EndpointAnswer, EndpointOffer, PeerDescriptor, RegionDescriptor};
 use crate::error::RailError;
 use crate::joining::Joiner;
@@ -14,6 +14,7 @@ use crate::report::{RailCells, RailReport};
 use crate::shard::{BatchPart, RailShard, ShardSetup};
 use crate::sink::Sink;
 use crate::tuning::RailTuning;
+use perigee_activity::Direction;
 use perigee_memory::HostBuffer;
 use perigee_verbs::software::{Clock, DevicePlan, Faults, SoftwareNetwork};
 use perigee_verbs::{Fabric, RegionAccess};

@@ -21,11 +21,11 @@ fn place(segment: u128, offset: u64, payload_bytes: u64) -> ReplicaAddress {
 fn job(content: Content, segment: u128, lengths: &[usize]) -> FarJob {
     let mut address = 0x1000;
     let memory = lengths.iter().map(|bytes| {
-        let memory = Memory { address, bytes: *bytes as u64 };
+        let memory = ByteRangeMut::at(address, *bytes as u64);
         address += *bytes as u64;
         memory
     });
-    let memory: Vec<Memory> = memory.collect();
+    let memory: Vec<ByteRangeMut> = memory.collect();
     let payload = lengths.iter().sum::<usize>() as u64;
     FarJob { place: place(segment, 1 << 20, payload), content, memory }
 }
@@ -46,9 +46,9 @@ proptest! {
             prop_assert!(slice.memory.len() <= PIECES_MAX);
             for part in &slice.parts {
                 let memory = &slice.memory[part.memory.clone()];
-                let bytes: u64 = memory.iter().map(|m| m.bytes).sum();
+                let bytes: u64 = memory.iter().map(|range| range.bytes()).sum();
                 prop_assert_eq!(bytes, part.bytes);
-                parts.push((part.job, part.number, memory[0].address, part.bytes));
+                parts.push((part.job, part.number, memory[0].address(), part.bytes));
                 let pieces = &slice.pieces[part.pieces.clone()];
                 let ends = pieces.iter().map(|p| p.remote.offset() + p.remote.bytes());
                 let end = ends.max().unwrap();
