@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 from ._parallelism import MAX_SHARDS, Place, ReadTarget, Split, manifest_key, place_of
-from ._tensor import HEADER_BYTES, INVALID_PARAMS, TensorCalls, _pack, _torch, shard_key
+from ._tensor import HEADER_BYTES, INVALID_PARAMS, TensorCalls, pack, _torch, shard_key
 
 logger = logging.getLogger("mooncake.store")
 
@@ -131,7 +131,7 @@ class ParallelTensorCalls(TensorCalls):
         tensor = self.get_tensor_with_parallelism(key, target)
         if tensor is None or buffer_ptr <= 0:
             return None
-        host, header = _pack(tensor)
+        host, header = pack(tensor)
         data_bytes = host.numel() * host.element_size()
         if HEADER_BYTES + data_bytes > size:
             return None
