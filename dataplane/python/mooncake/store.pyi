@@ -876,14 +876,44 @@ class QueryTaskResponse:
     def message(self) -> str: ...
 
 class EngramStoreConfig:
-    """Settings of an `EngramStore`, kept as given."""
+    """The tables of a layer.
 
-    def __init__(self, *args: Any, **settings: Any) -> None: ...
+    Attributes: table_vocab_sizes (rows of each head's table), embedding_dim (numbers of a row).
+    """
+
+    table_vocab_sizes: list[int]
+    embedding_dim: int
+
+    def __init__(self) -> None: ...
 
 class EngramStore:
-    """Embedding tables in the store. Not built: making one raises NotImplementedError."""
+    """The tables of layer `layer_id`, under the keys `engram:l<layer>:h<head>`.
 
-    def __init__(self, store: Any = None, config: Any = None) -> None: ...
+    Needs numpy. Without a store only the calls that describe the tables work. Wrong sizes are
+    ValueError, a failed store call is RuntimeError.
+    """
+
+    def __init__(self, layer_id: int, config: EngramStoreConfig, store: Any = None) -> None: ...
+    def get_table_vocab_sizes(self) -> list[int]:
+        """Return the rows of each head's table."""
+    def get_store_keys(self) -> list[str]:
+        """Return the key of each head's table."""
+    def get_num_heads(self) -> int:
+        """Return the number of tables."""
+    def get_embedding_dim(self) -> int:
+        """Return the numbers of a row."""
+    def populate(self, embedding_buffers: Sequence[Any]) -> None:
+        """Store the tables, an array of shape [rows, embedding_dim] per head, as float32.
+
+        The layer must not be stored yet: RuntimeError names a table that is there.
+        """
+    def lookup(self, row_ids: Any) -> Any:
+        """Return rows, [batch, tokens, heads, embedding_dim] for ids [batch, tokens, heads].
+
+        Only these rows are read, each once however often it is asked for.
+        """
+    def remove_from_store(self, force: bool = False) -> int:
+        """Remove the tables and return how many there were; RuntimeError if one stays."""
 
 class MooncakeDistributedNoFRegister:
     """Registration of NVMe-over-fabrics targets. Not built: both calls log and return -1012."""

@@ -6,7 +6,6 @@ import sys
 import pytest
 from fake_store import FakeStore
 
-from mooncake._not_built import EngramStore, MooncakeDistributedNoFRegister
 from mooncake._parallel_calls import ParallelTensorCalls
 from mooncake._parallelism import ParallelAxis, ReadTarget, TensorParallelism, manifest_key
 from mooncake._tensor import HEADER_BYTES

@@ -45,8 +45,8 @@ def _rows_of_all(data: Mapping[str, Any]) -> int:
     rows = dense or {len(value) for value in data.values() if _has_rows(value)}
     if len(rows) > 1:
         raise ValueError(
-            f"the batch size is ambiguous: there are fields of {sorted(rows)} rows; name the section
-            " "of each field in its FieldSchema"
+            f"the batch size is ambiguous: there are fields of {sorted(rows)} rows; "
+            "name the section of each field in its FieldSchema"
         )
     return rows.pop() if rows else 0
 
