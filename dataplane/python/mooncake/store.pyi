@@ -262,7 +262,7 @@ class MooncakeDistributedStore:
         protocol: str = "tcp",
         location: str = "",
     ) -> dict[str, Any]:
-        """Lend `size` more bytes of memory of this process.
+        """Lend `size` more bytes of memory of this process, of NUMA node N for location "cpu:N".
 
         Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
         """
@@ -561,10 +561,11 @@ class MooncakeDistributedStore:
         protocol: str = "tcp",
         location: str = "",
     ) -> dict[str, Any]:
-        """Lend `size` bytes of a file or shared-memory object from `offset` on.
+        """Lend `size` bytes of a file or shared-memory object from `offset` on, a multiple of the
+        page size. They are overwritten; the file must not be cut before it is unmounted.
 
-        Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -1012 where the
-        store cannot lend files yet.
+        Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -600 for a path
+        that is no file to write, or a range that is not in it.
         """
     def pub_tensor(self, key: str, tensor: Any, config: ReplicateConfig | None = None) -> int:
         """Store a tensor as `config` says."""
