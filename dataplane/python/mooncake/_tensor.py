@@ -12,6 +12,8 @@ import math
 import struct
 from typing import Any, Sequence
 
+from ._structured.groups import config_of_positions
+
 logger = logging.getLogger("mooncake.store")
 
 MAGIC = 0x4D4F4F4E
@@ -175,6 +177,8 @@ class TensorCalls:
         if positions:
             put = self._batch_upsert_from_multi_buffers if replace else None
             put = put or self.batch_put_from_multi_buffers
+            if len(positions) < len(keys):
+                config = config_of_positions(config, positions)
             stored = put([keys[index] for index in positions], addresses, sizes, config)
             for index, code in zip(positions, stored):
                 codes[index] = code

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -37,6 +38,16 @@ def config_for_keys(config: Any, count: int) -> Any:
         return config
     copied = _copy(config)
     copied.group_ids = wanted
+    return copied
+
+
+def config_of_positions(config: Any, positions: Sequence[int]) -> Any:
+    """Return the configuration for some keys of a batch, which has one group per key."""
+    names = getattr(config, "group_ids", None)
+    if not names:
+        return config
+    copied = _copy(config)
+    copied.group_ids = [names[at] for at in positions]
     return copied
 
 
