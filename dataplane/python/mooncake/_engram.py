@@ -86,7 +86,9 @@ class EngramStore:
             for key, code in zip(self._keys, codes):
                 if code == 0:
                     store.remove(key, True)
-            raise RuntimeError(f"the tables of {self._keys[0]!r} and on could not be stored: {codes}")
+            raise RuntimeError(
+                f"the tables of {self._keys[0]!r} and on could not be stored: {codes}"
+            )
 
     def lookup(self, row_ids: Any) -> numpy.ndarray:
         """Return rows, [batch, tokens, heads, embedding_dim] for ids [batch, tokens, heads].
@@ -97,10 +99,14 @@ class EngramStore:
 
         ids = numpy.asarray(row_ids, dtype=numpy.int64)
         if ids.ndim != 3 or not ids.size or ids.shape[2] != len(self._sizes):
-            raise ValueError(f"row ids must be [batch, tokens, {len(self._sizes)}], not {ids.shape}")
+            raise ValueError(
+                f"row ids must be [batch, tokens, {len(self._sizes)}], not {ids.shape}"
+            )
         if (ids < 0).any() or (ids >= numpy.asarray(self._sizes)).any():
             raise ValueError("a row id is below 0 or beyond its table")
-        unique = [numpy.unique(ids[:, :, head], return_inverse=True) for head in range(ids.shape[2])]
+        unique = [
+            numpy.unique(ids[:, :, head], return_inverse=True) for head in range(ids.shape[2])
+        ]
         rows = numpy.empty((sum(len(it) for it, _ in unique), self._dim), dtype=ROW_TYPE)
         self._read([it.tolist() for it, _ in unique], rows)
         found = numpy.empty((*ids.shape, self._dim), dtype=ROW_TYPE)
@@ -116,7 +122,9 @@ class EngramStore:
         codes = [self._connected().remove(key, force) for key in self._keys]
         wrong = [code for code in codes if code not in (0, STORE_MISS)]
         if wrong:
-            raise RuntimeError(f"a table of {self._keys[0]!r} and on could not be removed: {wrong[0]}")
+            raise RuntimeError(
+                f"a table of {self._keys[0]!r} and on could not be removed: {wrong[0]}"
+            )
         return codes.count(0)
 
     def _read(self, numbers: list[list[int]], rows: numpy.ndarray) -> None:

@@ -107,7 +107,7 @@ class ParallelTensorCalls(TensorCalls):
             logger.error("Tensor of key %r: %s", key, error)
             return None
 
-    def _found(self, key: str, target: Any) -> str | tuple[Place, Any, bool]:
+    def _found(self, key: str, target: Any) -> str | tuple[str, Any, Split | None]:
         """Return the object that is what a target asks for, or what it is put together from."""
         if target.mode == "shard" and target.parallelism is None:
             raise ValueError("a target of mode shard needs parallelism")
@@ -115,16 +115,16 @@ class ParallelTensorCalls(TensorCalls):
         if target.mode == "as_stored":
             return place.key
         stored = self._stored_split(place.base)
-        whole = target.mode == "full" or place.split is None
-        if stored is None and whole:
+        split = None if target.mode == "full" else place.split
+        if stored is None and split is None:
             return place.base
-        if not whole and stored == (place.split.size, place.split.dim):
+        if split is not None and stored == (split.size, split.dim):
             return place.key
-        return place, stored, whole
+        return place.base, stored, split
 
-    def _assembled(self, place: Place, stored: tuple[int, int] | None, whole: bool) -> Any:
-        tensor = self._whole(place.base, stored)
-        return tensor if whole or tensor is None else place.split.part_of(tensor)
+    def _assembled(self, base: str, stored: tuple[int, int] | None, split: Split | None) -> Any:
+        tensor = self._whole(base, stored)
+        return tensor if split is None or tensor is None else split.part_of(tensor)
 
     def batch_get_tensor_with_parallelism(self, keys: list[str], targets: Any = None) -> list:
         """Return a tensor or None per key; one target per key, or none."""

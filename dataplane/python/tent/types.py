@@ -63,7 +63,7 @@ TransportType = IntEnum(
 )
 
 # Words of the engine for the transports that it has.
-HINTS = {
+HINTS: dict[int, str] = {
     TransportType.UNSPEC: "",
     TransportType.RDMA: "rdma",
     TransportType.TCP: "tcp",
