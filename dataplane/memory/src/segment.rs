@@ -92,8 +92,8 @@ impl Segment {
     }
 
     /// Donates `bytes` of a file or shared-memory object from `offset` on. Its contents are
-    /// overwritten. Only this process maps it: whoever can write the file may also cut it, and a
-    /// cut file ends the processes that touch what is gone (SIGBUS).
+    /// overwritten. Only this process maps it: a writer of the file may also cut it, and a cut
+    /// file ends the processes that touch what is gone (SIGBUS).
     ///
     /// # Errors
     /// [`SegmentError::File`], [`SegmentError::FileRange`], [`SegmentError::NumaNode`].

@@ -94,10 +94,10 @@ class TransferEngine:
         del self._segments[handle]
 
     def get_segment_info(self, handle: int) -> SegmentInfo:
-        """Return the ranges of this engine's own segment; those of others are not told."""
+        """Return the ranges of this engine's own segment; those of others are not known."""
         self._target(handle)
         if handle != LOCAL_SEGMENT_ID:
-            raise NotImplementedError("a peer's ranges are not told here: exchange their addresses")
+            raise NotImplementedError("a peer's ranges are not known here: exchange their addresses")
         return SegmentInfo(buffers=list(self._registered.values()))
 
     def allocate_local_memory(self, size: int, location: str = ANYWHERE) -> int:
