@@ -29,7 +29,7 @@ from .types import (
 class TransferEngine:
     """Moves bytes between registered memory of processes.
 
-    `config_path` is a file of TENT's settings; `MC_TENT_CONF` names one too. The engine runs from the
+    `config_path` is a file of TENT's settings; `MC_TENT_CONF` is not read. The engine runs from the
     start on; calls raise a `TentException` when they fail. Segments are other engines, by name.
     """
 
@@ -97,7 +97,7 @@ class TransferEngine:
         """Return the ranges of this engine's own segment; those of others are not known."""
         self._target(handle)
         if handle != LOCAL_SEGMENT_ID:
-            raise NotImplementedError("a peer's ranges are not known here: exchange their addresses")
+            raise NotImplementedError("a peer's ranges are not known; exchange their addresses")
         return SegmentInfo(buffers=list(self._registered.values()))
 
     def allocate_local_memory(self, size: int, location: str = ANYWHERE) -> int:

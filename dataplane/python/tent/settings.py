@@ -1,10 +1,9 @@
-"""What a file of TENT's configuration says to this engine. Other keys have no effect, and a line names them."""
+"""What TENT's configuration says to this engine. A line names keys without effect."""
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from .errors import InvalidArgumentError
 
 logger = logging.getLogger("mooncake.engine")
 
-CONFIG_VARIABLE = "MC_TENT_CONF"
 KEYS = {
     "local_segment_name",
     "metadata_type",
@@ -39,8 +37,7 @@ class Settings:
 
     @classmethod
     def load(cls, path: str | None) -> Settings:
-        """Read a JSON file, the one that `MC_TENT_CONF` names without a path, or use the defaults."""
-        path = path or os.environ.get(CONFIG_VARIABLE)
+        """Read a JSON file, or use the defaults without a path."""
         values: Any = {}
         if path:
             try:

@@ -83,8 +83,8 @@ class Notification:
 class Request:
     """One range to move: `length` bytes at `source` here, `target_offset` is an address there.
 
-    `transport_hint` pins a transport. `priority`, `policy_name`, `deadline_ns` and `intent_type` are hints
-    for a scheduler that this engine does not have.
+    `transport_hint` pins a transport. `priority`, `policy_name`, `deadline_ns` and `intent_type`
+    are hints for a scheduler that this engine does not have.
     """
 
     opcode: OpCode = OpCode.READ

@@ -338,6 +338,27 @@ def test_a_lent_file_holds_objects_until_it_is_unmounted(store, master_address, 
         assert store.get("k") == b""
 
 
+def test_the_service_lends_and_takes_back_shared_memory(store):
+    pytest.importorskip("aiohttp", reason="the service needs aiohttp")
+    from test_store_service import ask
+
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.truncate(4 << 20)
+        name, size = Path(file.name).name, 2 << 20
+        decode = {"mode": "decode", "path": file.name, "size": size, "offset": size}
+        answers = ask(
+            [
+                ("POST", "/api/mount_shm", {"name": name, "size": size}),
+                ("POST", "/api/reconfigure", decode),
+                ("POST", "/api/reconfigure", {"mode": "prefill"}),
+                ("POST", "/api/mount_shm", {"name": name, "size": 5 << 20}),
+            ],
+            store,
+        )
+        assert [status for status, _ in answers] == [200, 200, 200, 500], answers
+        assert b"ret=-600" in answers[3][1]
+
+
 def test_a_file_that_cannot_be_lent_is_refused(store, tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(bytes(1 << 20))
