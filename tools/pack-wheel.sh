@@ -34,7 +34,7 @@ module_name() {
 }
 
 is_new() { # WHEEL
-    [ -e "$1" ] && [ -z "$(find "$program" "$module" "$package"/{mooncake,perigee_mooncake,pyproject.toml,hatch_build.py} \
+    [ -e "$1" ] && [ -z "$(find "$program" "$module" "$package"/{mooncake,perigee_mooncake,tent,pyproject.toml,hatch_build.py} \
         "$package/perigee-mooncake.pth" tools/pack-wheel.sh \
         -type f -not -path '*/__pycache__/*' -newer "$1" -print -quit)" ]
 }

@@ -200,7 +200,7 @@ fn a_mount_that_a_stopped_master_reads_too_late_does_not_stay() {
         }
         let read = logged(" Mounting a segment");
         master.program.signal(Signal::SIGSTOP);
-        let mounted = lender.store.mount_segment(POOL_BYTES / 8);
+        let mounted = lender.store.mount_segment(POOL_BYTES / 8, None);
         master.program.signal(Signal::SIGCONT);
         if let Ok(ids) = mounted {
             // The signal takes a moment to reach every thread.

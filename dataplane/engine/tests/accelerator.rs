@@ -226,7 +226,7 @@ impl DeviceMemory for OpenCard {
     }
 
     fn export(&self, device: u64, _: u64) -> Result<DmaBuf, String> {
-        let file = self.memory.fd().try_clone_to_owned();
+        let file = self.memory.fd().unwrap().try_clone_to_owned();
         Ok(DmaBuf {
             file: file.map_err(|error| error.to_string())?,
             offset_bytes: device - REACHABLE,

@@ -44,14 +44,27 @@ impl Mapping {
         mapped_bytes: usize,
         access: Access,
     ) -> io::Result<Mapping> {
-        Mapping::map(mapped_bytes, access, libc::MAP_SHARED, file.as_raw_fd())
+        Mapping::map(mapped_bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+    }
+
+    /// Maps `mapped_bytes` of `file` from `offset` on, a multiple of the page size, for loads and
+    /// stores that are shared.
+    pub(crate) fn of_file(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        mapped_bytes: usize,
+    ) -> io::Result<Mapping> {
+        let too_far = |_| io::Error::from_raw_os_error(libc::EOVERFLOW);
+        let offset = libc::off_t::try_from(offset).map_err(too_far)?;
+        let access = Access::ReadWrite;
+        Mapping::map(mapped_bytes, access, libc::MAP_SHARED, file.as_raw_fd(), offset)
     }
 
     /// Maps `mapped_bytes` of zeros that belong to this process.
     pub(crate) fn anonymous(mapped_bytes: usize) -> io::Result<Mapping> {
         assert!(mapped_bytes.is_multiple_of(page_bytes()), "whole pages only");
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        Mapping::map(mapped_bytes, Access::ReadWrite, flags, -1)
+        Mapping::map(mapped_bytes, Access::ReadWrite, flags, -1, 0)
     }
 
     fn map(
@@ -59,11 +72,12 @@ impl Mapping {
         access: Access,
         flags: libc::c_int,
         fd: libc::c_int,
+        offset: libc::off_t,
     ) -> io::Result<Mapping> {
-        let anywhere = std::ptr::null_mut();
+        let (anywhere, protection) = (std::ptr::null_mut(), access.protection());
         // SAFETY: without MAP_FIXED the kernel picks unused addresses, so nothing existing is
         // touched.
-        let base = unsafe { libc::mmap(anywhere, mapped_bytes, access.protection(), flags, fd, 0) };
+        let base = unsafe { libc::mmap(anywhere, mapped_bytes, protection, flags, fd, offset) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -1,8 +1,11 @@
-//! Segments: memory that a node donates, kept in a memfd so that same-host clients can map it too.
-//! Invariant: the memfd is sealed against shrinking before any other process learns of it, so no
-//! mapping of it can fault; usable bytes are exactly those asked for, whatever the pages are.
+//! Segments: memory that a node donates, kept in a memfd so that same-host clients can map it too,
+//! or a range of a file that its owner lends.
+//! Invariant: a memfd is sealed against shrinking before any other process learns of it, so no
+//! mapping of it can fault, and no file is handed on; usable bytes are exactly those asked for,
+//! whatever the pages are.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::mapping::{Mapping, place};
@@ -10,6 +13,7 @@ use crate::mapping::{Mapping, place};
 mod budget;
 mod creation;
 mod error;
+mod file_range;
 mod mapped;
 mod parts;
 mod population;
@@ -65,7 +69,8 @@ pub struct SegmentOptions {
 pub struct Segment {
     population: Population,
     mapping: Arc<Mapping>,
-    file: OwnedFd,
+    /// The sealed memfd; none for a range of a file.
+    file: Option<OwnedFd>,
     bytes: usize,
     warnings: Vec<SegmentWarning>,
 }
@@ -83,7 +88,27 @@ impl Segment {
         }
         let bytes = mapping.mapped_bytes().min(usize::try_from(bytes).unwrap_or(usize::MAX));
         assert!(bytes > 0, "a segment has at least one byte");
-        Ok(Segment { population, mapping, file, bytes, warnings })
+        Ok(Segment { population, mapping, file: Some(file), bytes, warnings })
+    }
+
+    /// Donates `bytes` of a file or shared-memory object from `offset` on. Its contents are
+    /// overwritten. Only this process maps it: a writer of the file may also cut it, and a cut
+    /// file ends the processes that touch what is gone (SIGBUS).
+    ///
+    /// # Errors
+    /// [`SegmentError::File`], [`SegmentError::FileRange`], [`SegmentError::NumaNode`].
+    pub fn of_file(
+        path: &Path,
+        offset: u64,
+        bytes: u64,
+        numa_node: Option<u32>,
+    ) -> Result<Segment, SegmentError> {
+        let mut warnings = Vec::new();
+        let mapping = Arc::new(file_range::map(path, offset, bytes, numa_node, &mut warnings)?);
+        let population = Population::new(&mapping, true);
+        let bytes = mapping.mapped_bytes().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        assert!(bytes > 0, "a segment has at least one byte");
+        Ok(Segment { population, mapping, file: None, bytes, warnings })
     }
 
     /// First byte; page-aligned.
@@ -110,10 +135,10 @@ impl Segment {
         self.mapping.mapped_bytes()
     }
 
-    /// The sealed memfd, to be passed to clients on this host.
+    /// The sealed memfd, to be passed to clients on this host. A range of a file has none.
     #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Address of `len` bytes at `offset`, if they lie within the segment.

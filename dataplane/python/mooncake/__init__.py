@@ -2,7 +2,8 @@
 
 Submodules: `store` (the store client), `engine` (the transfer engine), `async_store`,
 `buffer_pool`, `mooncake_config`, `mooncake_store_service` (REST service), `http_metadata_server`,
-`transfer_engine_topology_dump`, `cli`, `reshard` (plans of weight transfers).
+`transfer_engine_topology_dump`, `cli`, `reshard` (plans of weight transfers),
+`structured_object_store` and `dataproto_catalog` (arrays, tensors and rows as objects).
 Importing the package itself loads no native code.
 """
 

@@ -10,23 +10,6 @@ logger = logging.getLogger("mooncake.store")
 NOT_SUPPORTED = -1012
 
 
-class EngramStoreConfig:
-    """Settings of an `EngramStore`, kept as given."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        self.arguments = args
-        self.__dict__.update(settings)
-
-
-class EngramStore:
-    """Embedding tables in the store. Not built: making one raises NotImplementedError."""
-
-    def __init__(self, store: Any = None, config: Any = None) -> None:
-        raise NotImplementedError(
-            "Engram tables are not built; store their rows as objects with batch_put_from"
-        )
-
-
 class MooncakeDistributedNoFRegister:
     """Registration of NVMe-over-fabrics targets. Not built: both calls log and return -1012."""
 

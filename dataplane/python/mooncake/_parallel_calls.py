@@ -8,7 +8,8 @@ import logging
 from typing import Any
 
 from ._parallelism import MAX_SHARDS, Place, ReadTarget, Split, manifest_key, place_of
-from ._tensor import HEADER_BYTES, INVALID_PARAMS, TensorCalls, _pack, _torch, shard_key
+from ._structured.groups import config_of_positions
+from ._tensor import HEADER_BYTES, INVALID_PARAMS, TensorCalls, pack, _torch, shard_key
 
 logger = logging.getLogger("mooncake.store")
 
@@ -57,11 +58,10 @@ class ParallelTensorCalls(TensorCalls):
                 rows.append((index, *_written(key, tensor, parallelism, partition)))
             except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
                 logger.error("Tensor of key %r: %s", key, error)
-        grouped = len(keys) > 1 and getattr(config, "group_ids", None)
-        if grouped and (len(rows) < len(keys) or any(place.split for _, place, _ in rows)):
-            # A manifest belongs to its tensor's group, and a config names one group per key.
-            logger.error("group_ids of several split tensors: write the tensors one by one")
-            return codes
+        groups = getattr(config, "group_ids", None)
+        if groups and len(groups) != len(keys):
+            logger.error("%d group_ids for %d keys; name one for each", len(groups), len(keys))
+            return [INVALID_PARAMS] * len(keys)
         for row, code in zip(rows, self._write_rows(rows, config, replace)):
             codes[row[0]] = code
         return codes
@@ -70,13 +70,15 @@ class ParallelTensorCalls(TensorCalls):
         self, rows: list[tuple[int, Place, Any]], config: Any, replace: bool
     ) -> list[int]:
         keys = [place.key for _, place, _ in rows]
-        codes = self._put_tensors(keys, [tensor for _, _, tensor in rows], config, replace)
+        tensors, positions = [tensor for _, _, tensor in rows], [index for index, _, _ in rows]
+        of_batch = config_of_positions(config, positions)
+        codes = self._put_tensors(keys, tensors, of_batch, replace) if keys else []
         put = self.upsert if replace else self.put
-        options = () if config is None else (config,)
-        # The manifest comes after the part that it speaks of.
-        for at, (_, place, _) in enumerate(rows):
+        # The manifest comes after the part that it speaks of, and belongs to its group.
+        for at, (index, place, _) in enumerate(rows):
             if codes[at] == 0 and place.split is not None:
                 split = {"version": 1, "size": place.split.size, "split_dim": place.split.dim}
+                options = () if config is None else (config_of_positions(config, [index]),)
                 codes[at] = put(manifest_key(place.base), json.dumps(split).encode(), *options)
         return codes
 
@@ -98,23 +100,31 @@ class ParallelTensorCalls(TensorCalls):
 
     def get_tensor_with_parallelism(self, key: str, target: Any = None) -> Any:
         """Return what `target` asks for; without one the object as it was stored."""
-        target = ReadTarget() if target is None else target
         try:
-            if target.mode == "shard" and target.parallelism is None:
-                raise ValueError("a target of mode shard needs parallelism")
-            place = place_of(key, target.parallelism)
-            if target.mode == "as_stored":
-                return self.get_tensor(place.key)
-            stored = self._stored_split(place.base)
-            if target.mode == "full" or place.split is None:
-                return self._whole(place.base, stored)
-            if stored == (place.split.size, place.split.dim):
-                return self.get_tensor(place.key)
-            whole = self._whole(place.base, stored)
-            return None if whole is None else place.split.part_of(whole)
+            found = self._found(key, ReadTarget() if target is None else target)
+            return self.get_tensor(found) if isinstance(found, str) else self._assembled(*found)
         except (AttributeError, ValueError) as error:
             logger.error("Tensor of key %r: %s", key, error)
             return None
+
+    def _found(self, key: str, target: Any) -> str | tuple[str, Any, Split | None]:
+        """Return the object that is what a target asks for, or what it is put together from."""
+        if target.mode == "shard" and target.parallelism is None:
+            raise ValueError("a target of mode shard needs parallelism")
+        place = place_of(key, target.parallelism)
+        if target.mode == "as_stored":
+            return place.key
+        stored = self._stored_split(place.base)
+        split = None if target.mode == "full" else place.split
+        if stored is None and split is None:
+            return place.base
+        if split is not None and stored == (split.size, split.dim):
+            return place.key
+        return place.base, stored, split
+
+    def _assembled(self, base: str, stored: tuple[int, int] | None, split: Split | None) -> Any:
+        tensor = self._whole(base, stored)
+        return tensor if split is None or tensor is None else split.part_of(tensor)
 
     def batch_get_tensor_with_parallelism(self, keys: list[str], targets: Any = None) -> list:
         """Return a tensor or None per key; one target per key, or none."""
@@ -127,11 +137,21 @@ class ParallelTensorCalls(TensorCalls):
     def get_tensor_with_parallelism_into(
         self, key: str, buffer_ptr: int, size: int, target: Any = None
     ) -> Any:
-        """Read header and data of what `target` asks for into memory; a tensor over it, or None."""
-        tensor = self.get_tensor_with_parallelism(key, target)
+        """Read header and data of what `target` asks for into memory; a tensor over it, or None.
+
+        What one object holds is read there at once; parts are put together elsewhere first.
+        """
+        try:
+            found = self._found(key, ReadTarget() if target is None else target)
+            if isinstance(found, str):
+                return self.get_tensor_into(found, buffer_ptr, size)
+            tensor = self._assembled(*found)
+        except (AttributeError, ValueError) as error:
+            logger.error("Tensor of key %r: %s", key, error)
+            return None
         if tensor is None or buffer_ptr <= 0:
             return None
-        host, header = _pack(tensor)
+        host, header = pack(tensor)
         data_bytes = host.numel() * host.element_size()
         if HEADER_BYTES + data_bytes > size:
             return None

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import math
 import struct
 from typing import Any, Sequence
+
+from ._structured.groups import config_of_positions
 
 logger = logging.getLogger("mooncake.store")
 
@@ -25,7 +28,7 @@ _HEADER = struct.Struct(f"<6I{MAX_DIMENSIONS}q2Q")
 LAYOUT_FULL = 0
 
 # The index is the number in the header.
-_DTYPES = (
+DTYPES = (
     "float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool float16 bfloat16 "
     "float8_e4m3fn float8_e5m2"
 ).split()
@@ -42,30 +45,33 @@ def tensor_metadata_size() -> int:
     return HEADER_BYTES
 
 
-def _pack(tensor: Any) -> tuple[Any, bytes]:
+def pack(tensor: Any) -> tuple[Any, bytes]:
     """Return the tensor as contiguous host memory and its header; ValueError if it has no form."""
     torch = _torch()
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"a torch.Tensor is needed, not {type(tensor).__name__}")
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _DTYPES:
+    if name not in DTYPES:
         raise ValueError(f"tensors of {tensor.dtype} cannot be stored")
     if tensor.dim() > MAX_DIMENSIONS:
         raise ValueError(f"tensors of {tensor.dim()} dimensions cannot be stored")
     host = tensor.detach().cpu().contiguous()
-    shape = list(host.shape) + [0] * (MAX_DIMENSIONS - host.dim())
-    header = _HEADER.pack(
-        MAGIC,
-        VERSION,
-        HEADER_BYTES,
-        _DTYPES.index(name),
-        host.dim(),
-        LAYOUT_FULL,
-        *shape,
-        HEADER_BYTES,
-        host.numel() * host.element_size(),
-    )
-    return host, header.ljust(HEADER_BYTES, b"\0")
+    return host, _header(name, host.shape, host.numel() * host.element_size())
+
+
+def header_of(name: str, shape: Sequence[int]) -> bytes:
+    """Return the header of a tensor with the dtype torch.`name` and this shape; ValueError if it has no form."""
+    if name not in DTYPES or len(shape) > MAX_DIMENSIONS:
+        raise ValueError(f"tensors of {name} with {len(shape)} dimensions cannot be stored")
+    item = _torch().empty(0, dtype=getattr(_torch(), name)).element_size()
+    return _header(name, shape, math.prod(shape) * item)
+
+
+def _header(name: str, shape: Sequence[int], data_bytes: int) -> bytes:
+    padded = [*shape, *[0] * (MAX_DIMENSIONS - len(shape))]
+    dtype, count = DTYPES.index(name), len(shape)
+    start = (MAGIC, VERSION, HEADER_BYTES, dtype, count, LAYOUT_FULL)
+    return _HEADER.pack(*start, *padded, HEADER_BYTES, data_bytes).ljust(HEADER_BYTES, b"\0")
 
 
 def _described(header: Any, size: int) -> tuple | None:
@@ -77,10 +83,10 @@ def _described(header: Any, size: int) -> tuple | None:
     fields = _HEADER.unpack_from(header)
     magic, version, _, dtype, dimensions, layout = fields[:6]
     data_offset, data_bytes = fields[-2:]
-    known = dtype < len(_DTYPES) and dimensions <= MAX_DIMENSIONS and layout == LAYOUT_FULL
+    known = dtype < len(DTYPES) and dimensions <= MAX_DIMENSIONS and layout == LAYOUT_FULL
     if magic != MAGIC or version != VERSION or not known:
         return None
-    kind = getattr(torch, _DTYPES[dtype])
+    kind = getattr(torch, DTYPES[dtype])
     shape = fields[6 : 6 + dimensions]
     count = 1
     for length in shape:
@@ -93,7 +99,7 @@ def _described(header: Any, size: int) -> tuple | None:
     return kind, shape, count, data_offset, data_bytes
 
 
-def _unpack(buffer: Any) -> Any:
+def unpack(buffer: Any) -> Any:
     """Return a tensor over the bytes of `buffer`; None if they are no stored tensor."""
     torch = _torch()
     found = _described(buffer, len(memoryview(buffer)))
@@ -106,19 +112,18 @@ def _unpack(buffer: Any) -> Any:
     return flat.reshape(shape)
 
 
-def serialize_tensor(tensor: Any) -> tuple[bytes, bytes]:
-    """Return header and data of a tensor as bytes."""
-    host, header = _pack(tensor)
-    data = ctypes.string_at(host.data_ptr(), host.numel() * host.element_size())
-    return header, data
+def serialize_tensor(tensor: Any) -> tuple[bytes, int, int, Any]:
+    """Return the header of a tensor, address and bytes of its data, and what keeps that memory."""
+    host, header = pack(tensor)
+    return header, host.data_ptr(), host.numel() * host.element_size(), host
 
 
 def deserialize_tensor(value: bytes) -> Any:
     """Return the tensor of header and data in one bytes object; None if it is none."""
-    return _unpack(bytearray(value))
+    return unpack(bytearray(value))
 
 
-def _memory(address: int, size: int) -> Any:
+def memory(address: int, size: int) -> Any:
     """Return `size` bytes at `address` as a buffer; the caller answers for the address."""
     return (ctypes.c_ubyte * size).from_address(address)
 
@@ -158,7 +163,7 @@ class TensorCalls:
         alive, positions, addresses, sizes = [], [], [], []
         for index, tensor in enumerate(tensors):
             try:
-                host, packed = _pack(tensor)
+                host, packed = pack(tensor)
             except ValueError as error:
                 logger.error("Tensor of key %r: %s", keys[index], error)
                 continue
@@ -172,6 +177,8 @@ class TensorCalls:
         if positions:
             put = self._batch_upsert_from_multi_buffers if replace else None
             put = put or self.batch_put_from_multi_buffers
+            if len(positions) < len(keys):
+                config = config_of_positions(config, positions)
             stored = put([keys[index] for index in positions], addresses, sizes, config)
             for index, code in zip(positions, stored):
                 codes[index] = code
@@ -197,7 +204,7 @@ class TensorCalls:
             return None
         device = self._device_of(address, size)
         if device is None:
-            return _unpack(_memory(address, size))
+            return unpack(memory(address, size))
         if device < 0:
             return None
         header = self._load(address, HEADER_BYTES)
@@ -218,7 +225,7 @@ class TensorCalls:
                 header = self._load(address, HEADER_BYTES)
                 found = None if header is None else _described(header, size)
                 copy = None if found is None else self._load(address, found[3] + found[4])
-                return None if copy is None else _unpack(bytearray(copy))
+                return None if copy is None else unpack(bytearray(copy))
         return self._view_of(address, size)
 
     def put_tensor(self, key: str, tensor: Any) -> int:
@@ -264,7 +271,7 @@ class TensorCalls:
     def batch_get_tensor(self, keys: list[str]) -> list:
         """Return a tensor or None per key."""
         handles = self.batch_get_buffer(keys)
-        return [None if handle is None else _unpack(handle) for handle in handles]
+        return [None if handle is None else unpack(handle) for handle in handles]
 
     def put_tensor_from(self, key: str, buffer_ptr: int, size: int) -> int:
         """Store `size` bytes of header and data."""

@@ -26,11 +26,8 @@ from ._perigee import (
     get_alloc_func_addr,
     get_free_func_addr,
 )
-from ._not_built import (
-    EngramStore,
-    EngramStoreConfig,
-    MooncakeDistributedNoFRegister,
-)
+from ._engram import EngramStore, EngramStoreConfig
+from ._not_built import MooncakeDistributedNoFRegister
 from ._parallel_calls import ParallelTensorCalls
 from ._parallelism import ParallelAxis, ReadTarget, TensorParallelism
 from ._tensor import (

@@ -262,7 +262,7 @@ class MooncakeDistributedStore:
         protocol: str = "tcp",
         location: str = "",
     ) -> dict[str, Any]:
-        """Lend `size` more bytes of memory of this process.
+        """Lend `size` more bytes of memory of this process, of NUMA node N for location "cpu:N".
 
         Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
         """
@@ -561,10 +561,11 @@ class MooncakeDistributedStore:
         protocol: str = "tcp",
         location: str = "",
     ) -> dict[str, Any]:
-        """Lend `size` bytes of a file or shared-memory object from `offset` on.
+        """Lend `size` bytes of a file or shared-memory object from `offset` on, a multiple of the
+        page size. They are overwritten; the file must not be cut before it is unmounted.
 
-        Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -1012 where the
-        store cannot lend files yet.
+        Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -600 for a path
+        that is no file to write, or a range that is not in it.
         """
     def pub_tensor(self, key: str, tensor: Any, config: ReplicateConfig | None = None) -> int:
         """Store a tensor as `config` says."""
@@ -876,14 +877,44 @@ class QueryTaskResponse:
     def message(self) -> str: ...
 
 class EngramStoreConfig:
-    """Settings of an `EngramStore`, kept as given."""
+    """The tables of a layer.
 
-    def __init__(self, *args: Any, **settings: Any) -> None: ...
+    Attributes: table_vocab_sizes (rows of each head's table), embedding_dim (numbers of a row).
+    """
+
+    table_vocab_sizes: list[int]
+    embedding_dim: int
+
+    def __init__(self) -> None: ...
 
 class EngramStore:
-    """Embedding tables in the store. Not built: making one raises NotImplementedError."""
+    """The tables of layer `layer_id`, under the keys `engram:l<layer>:h<head>`.
 
-    def __init__(self, store: Any = None, config: Any = None) -> None: ...
+    Needs numpy. Without a store only the calls that describe the tables work. Wrong sizes are
+    ValueError, a failed store call is RuntimeError.
+    """
+
+    def __init__(self, layer_id: int, config: EngramStoreConfig, store: Any = None) -> None: ...
+    def get_table_vocab_sizes(self) -> list[int]:
+        """Return the rows of each head's table."""
+    def get_store_keys(self) -> list[str]:
+        """Return the key of each head's table."""
+    def get_num_heads(self) -> int:
+        """Return the number of tables."""
+    def get_embedding_dim(self) -> int:
+        """Return the numbers of a row."""
+    def populate(self, embedding_buffers: Sequence[Any]) -> None:
+        """Store the tables, an array of shape [rows, embedding_dim] per head, as float32.
+
+        The layer must not be stored yet: RuntimeError names a table that is there.
+        """
+    def lookup(self, row_ids: Any) -> Any:
+        """Return rows, [batch, tokens, heads, embedding_dim] for ids [batch, tokens, heads].
+
+        Only these rows are read, each once however often it is asked for.
+        """
+    def remove_from_store(self, force: bool = False) -> int:
+        """Remove the tables and return how many there were; RuntimeError if one stays."""
 
 class MooncakeDistributedNoFRegister:
     """Registration of NVMe-over-fabrics targets. Not built: both calls log and return -1012."""

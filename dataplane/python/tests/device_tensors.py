@@ -58,7 +58,8 @@ def main():
     assert store.setup("127.0.0.1", "P2PHANDSHAKE", 16 << 20, 4 << 20, "tcp", "", sys.argv[1]) == 0
     torch.as_tensor = lambda memory, device: Seen(memory, device)
     value = torch.arange(60, dtype=torch.float32).reshape((6, 10))
-    block = b"".join(serialize_tensor(value))
+    header, address, size, _memory = serialize_tensor(value)
+    block = header + ctypes.string_at(address, size)
     assert driver.cuInit(0) == 0
     base = driver.fake_device_memory()
     source, target = base, base + ROOM

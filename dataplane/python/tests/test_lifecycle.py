@@ -6,15 +6,17 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import weakref
+from pathlib import Path
 
 import pytest
 from conftest import START_TIMEOUT_S, Process, connect, free_ports, program, wait_until
 from test_objects import memory, pattern
 
-from mooncake.store import MooncakeDistributedStore
+from mooncake.store import MooncakeDistributedStore, ReplicateConfig
 
 pytestmark = pytest.mark.cluster
 
@@ -314,10 +316,56 @@ def test_segments_come_and_go_at_run_time(store, tmp_path):
     assert store.allocate_and_mount_segment(0)["ret"] == -600
 
 
-def test_lending_a_file_is_refused_as_not_built(store, tmp_path):
+@pytest.mark.parametrize("folder", ["/dev/shm", None])
+def test_a_lent_file_holds_objects_until_it_is_unmounted(store, master_address, tmp_path, folder):
+    size, page = 8 << 20, 4096
+    with tempfile.NamedTemporaryFile(dir=folder or tmp_path) as file:
+        file.truncate(size + page)
+        mounted = store.mount_segment(file.name, size, page, location="cpu:0")
+        assert mounted["ret"] == 0
+        config = ReplicateConfig()
+        config.preferred_segments = [store.get_hostname()]
+        value = os.urandom(3 << 20)
+        assert store.put("k", value, config) == 0
+        assert value in Path(file.name).read_bytes()[page:]
+        reader = connect(master_address)
+        try:
+            assert reader.get("k") == value
+        finally:
+            reader.close()
+        assert store.unmount_segment(mounted["segment_ids"]) == 0
+        assert store.unmount_segment(mounted["segment_ids"]) == -101
+        assert store.get("k") == b""
+
+
+def test_the_service_lends_and_takes_back_shared_memory(store):
+    pytest.importorskip("aiohttp", reason="the service needs aiohttp")
+    from test_store_service import ask
+
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.truncate(4 << 20)
+        name, size = Path(file.name).name, 2 << 20
+        decode = {"mode": "decode", "path": file.name, "size": size, "offset": size}
+        answers = ask(
+            [
+                ("POST", "/api/mount_shm", {"name": name, "size": size}),
+                ("POST", "/api/reconfigure", decode),
+                ("POST", "/api/reconfigure", {"mode": "prefill"}),
+                ("POST", "/api/mount_shm", {"name": name, "size": 5 << 20}),
+            ],
+            store,
+        )
+        assert [status for status, _ in answers] == [200, 200, 200, 500], answers
+        assert b"ret=-600" in answers[3][1]
+
+
+def test_a_file_that_cannot_be_lent_is_refused(store, tmp_path):
     path = tmp_path / "segment"
     path.write_bytes(bytes(1 << 20))
-    assert store.mount_segment(str(path), 1 << 20) == {"ret": -1012, "segment_ids": []}
+    refused = {"ret": -600, "segment_ids": []}
+    wrongs = [(path, 1 << 21), (path, 4096, 1), (path, 0), (tmp_path, 1), ("/none", 1)]
+    for name, *wrong in wrongs:
+        assert store.mount_segment(str(name), *wrong) == refused, wrong
 
 
 def free_pair():

@@ -6,7 +6,7 @@ import sys
 import pytest
 from fake_store import FakeStore
 
-from mooncake._not_built import EngramStore, MooncakeDistributedNoFRegister
+from mooncake._not_built import MooncakeDistributedNoFRegister
 from mooncake._parallel_calls import ParallelTensorCalls
 from mooncake._parallelism import ParallelAxis, ReadTarget, TensorParallelism, manifest_key
 from mooncake._tensor import HEADER_BYTES
@@ -205,16 +205,44 @@ def test_an_upsert_replaces_shards_and_split(store):
     assert torch.equal(store.get_tensor_with_parallelism("k", ReadTarget("full")), grid())
 
 
-def test_groups_of_several_split_tensors_are_refused(store):
+def test_a_manifest_belongs_to_the_group_of_its_tensor(store):
     class Config:
-        group_ids = ["a", "b"]
+        group_ids = ["a", "b", "c"]
 
-    put = store.batch_put_tensor_with_parallelism
-    assert put(["k", "l"], [grid()] * 2, [split(0, 2)] * 2, Config()) == [-600, -600]
-    assert put(["k", "l"], [grid()] * 2, None, Config()) == [0, 0]
+    seen = {}
+    put, batch = store.put, store.batch_put_from_multi_buffers
+
+    def put_one(key, value, config=None):
+        if config is not None:
+            seen[key] = config.group_ids
+        return put(key, value)
+
+    def put_all(keys, addresses, sizes, config=None):
+        seen.update(zip(keys, ([group] for group in config.group_ids), strict=True))
+        return batch(keys, addresses, sizes)
+
+    store.put, store.batch_put_from_multi_buffers = put_one, put_all
+    write, config = store.batch_put_tensor_with_parallelism, Config()
+    # The second key has no tensor: the groups of the others stay theirs.
+    codes = write(["k", "l", "m"], [grid(), 7, grid()], [split(0, 2), None, None], config)
+    assert codes == [0, -600, 0] and config.group_ids == ["a", "b", "c"]
+    assert seen == {"k_tp_0": ["a"], "k__parallelism_manifest": ["a"], "m": ["c"]}
+    assert write(["k", "l"], [grid()] * 2, None, config) == [-600, -600]
+
+
+def test_what_one_object_holds_is_read_into_memory_at_once(store, monkeypatch):
+    put_parts(store)
+    memory = ctypes.create_string_buffer(HEADER_BYTES + 1000)
+    read = []
+    into = store.batch_get_into
+    monkeypatch.setattr(store, "batch_get_into", lambda *it: read.append(it[0]) or into(*it))
+    target = ReadTarget("shard", split(1, 2))
+    found = store.get_tensor_with_parallelism_into(
+        "k", ctypes.addressof(memory), len(memory), target
+    )
+    assert torch.equal(found, store.get_tensor_with_parallelism("k", target))
+    assert read == [["k_tp_1"]]
 
 
 def test_features_that_are_not_built_say_so():
-    with pytest.raises(NotImplementedError, match="Engram"):
-        EngramStore(None, None)
     assert MooncakeDistributedNoFRegister().real_register("nqn") == -1012

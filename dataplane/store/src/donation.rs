@@ -15,6 +15,7 @@ use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
 use std::collections::BTreeSet;
 use std::mem::{Discriminant, discriminant};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -99,16 +100,20 @@ impl Donation {
         &self.table
     }
 
-    /// Allocates a segment and begins to serve it. It comes with the number of the request that is
-    /// to mount it.
-    pub(crate) fn add(&self, bytes: u64) -> Result<(SegmentOffer, u64), StoreError> {
+    /// Allocates a segment, on a NUMA node if one is named, and begins to serve it. It comes with
+    /// the number of the request that is to mount it.
+    pub(crate) fn add(
+        &self,
+        bytes: u64,
+        numa_node: Option<u32>,
+    ) -> Result<(SegmentOffer, u64), StoreError> {
         let options = SegmentOptions {
             pages: if self.environment.huge_pages {
                 Pages::Hugetlb(self.environment.huge_page_bytes)
             } else {
                 Pages::Transparent
             },
-            numa_node: self.environment.numa_node,
+            numa_node: numa_node.or(self.environment.numa_node),
             populate: Populate::Ahead,
             shortage: if self.environment.strict_segment {
                 ShortagePolicy::Refuse
@@ -116,7 +121,26 @@ impl Donation {
                 ShortagePolicy::Cut
             },
         };
-        let segment = Segment::create(bytes, &options)?;
+        self.offer(Segment::create(bytes, &options)?, self.rendezvous())
+    }
+
+    /// Begins to serve a range of a file. As [`Donation::add`].
+    pub(crate) fn add_file(
+        &self,
+        path: &Path,
+        offset: u64,
+        bytes: u64,
+        numa_node: Option<u32>,
+    ) -> Result<(SegmentOffer, u64), StoreError> {
+        // Clients on this host cannot map it, so they are not to ask.
+        self.offer(Segment::of_file(path, offset, bytes, numa_node)?, String::new())
+    }
+
+    fn offer(
+        &self,
+        segment: Segment,
+        rendezvous: String,
+    ) -> Result<(SegmentOffer, u64), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         warn_once(segment.warnings());
         let endpoint = self.serve(&mut state)?;
@@ -127,7 +151,7 @@ impl Donation {
             name: self.name.clone(),
             endpoint,
             host_id: self.host_id.clone(),
-            rendezvous: self.rendezvous(),
+            rendezvous,
             protocol: self.protocol.clone(),
         };
         let segment = Arc::new(segment);
@@ -307,7 +331,7 @@ mod tests {
     #[test]
     fn a_retired_segment_is_kept_for_its_grace_and_not_mounted_again() {
         let donation = donation();
-        let id = donation.add(1 << 20).unwrap().0.id;
+        let id = donation.add(1 << 20, None).unwrap().0.id;
         let before = Instant::now();
         donation.retire(id, Duration::from_secs(60));
         assert!(donation.offers().is_empty());

@@ -58,7 +58,14 @@ impl StoreError {
         match self {
             StoreError::Master(error) => error.status(),
             StoreError::Mount(status) => *status,
-            StoreError::Setting(_) | StoreError::Metadata { .. } => Status::InvalidParams,
+            StoreError::Setting(_)
+            | StoreError::Metadata { .. }
+            | StoreError::Segment(
+                SegmentError::File { .. }
+                | SegmentError::FileRange { .. }
+                | SegmentError::NumaNode { .. }
+                | SegmentError::Size { .. },
+            ) => Status::InvalidParams,
             StoreError::Segment(_)
             | StoreError::Server(_)
             | StoreError::PortsTaken { .. }

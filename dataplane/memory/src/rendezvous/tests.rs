@@ -24,7 +24,7 @@ fn segment(bytes: u64) -> Segment {
 }
 
 fn offer(id: u128, segment: &Segment) -> OfferedSegment<'_> {
-    OfferedSegment { id, segment_bytes: segment.len() as u64, fd: segment.fd() }
+    OfferedSegment { id, segment_bytes: segment.len() as u64, fd: segment.fd().unwrap() }
 }
 
 /// What a receiver makes of `bytes` followed by the end of the stream.

@@ -142,7 +142,7 @@ fn sealed_mapping(
     Ok((file, mapping))
 }
 
-fn bind(
+pub(super) fn bind(
     mapping: &Mapping,
     node: u32,
     warnings: &mut Vec<SegmentWarning>,

@@ -44,6 +44,31 @@ pub enum SegmentError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The file cannot be opened, filled or mapped.
+    #[error("Cannot lend {path}: {source}; it must be a file that this user may read and write")]
+    File {
+        /// The file asked for.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The range does not lie within the file, or not on pages.
+    #[error(
+        "Cannot lend {bytes} bytes of {path} from {offset} on: it has {file_bytes} bytes, and the offset \
+         must be a multiple of {page_bytes}"
+    )]
+    FileRange {
+        /// The file asked for.
+        path: String,
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes of the file.
+        file_bytes: u64,
+        /// Bytes of a page.
+        page_bytes: usize,
+    },
     /// No such NUMA node.
     #[error("There is no NUMA node {node}; choose one of {online} or leave it out")]
     NumaNode {

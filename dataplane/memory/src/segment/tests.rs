@@ -73,7 +73,7 @@ fn pages_are_made_on_request_by_parts_and_keep_what_was_written() {
 #[test]
 fn a_peer_sees_which_pages_the_owner_has_made() {
     let segment = Segment::create(20 << 20, &quiet()).unwrap();
-    let file = segment.fd().try_clone_to_owned().unwrap();
+    let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
     let peer = MappedSegment::map(file, 20 << 20, Access::ReadWrite).unwrap();
     let part = PART_BYTES as u64;
     assert!(!peer.is_populated(part, 1));
@@ -184,7 +184,7 @@ fn pages_of_the_size_that_is_asked_for_are_used_or_missed() {
 #[test]
 fn a_peer_sees_the_donors_bytes_and_the_donor_the_peers() {
     let segment = Segment::create(10_000, &quiet()).unwrap();
-    let file = segment.fd().try_clone_to_owned().unwrap();
+    let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
     let peer = MappedSegment::map(file, 10_000, Access::ReadWrite).unwrap();
     // SAFETY: both addresses are within their mappings, and one thread uses them.
     unsafe {
@@ -200,7 +200,7 @@ fn a_peer_sees_the_donors_bytes_and_the_donor_the_peers() {
 #[test]
 fn a_read_only_mapping_gives_no_address_to_write_to() {
     let segment = Segment::create(10_000, &quiet()).unwrap();
-    let file = segment.fd().try_clone_to_owned().unwrap();
+    let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
     let peer = MappedSegment::map(file, 10_000, Access::ReadOnly).unwrap();
     assert_eq!(peer.range_mut(0, 1), None);
     assert!(peer.range(0, 1).is_some());
@@ -211,7 +211,7 @@ fn a_segment_outlives_the_donors_mapping() {
     let segment = Segment::create(4096, &quiet()).unwrap();
     // SAFETY: the byte is within the segment.
     unsafe { segment.base().write(77) };
-    let file = segment.fd().try_clone_to_owned().unwrap();
+    let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
     let peer = MappedSegment::map(file, 4096, Access::ReadOnly).unwrap();
     drop(segment);
     // SAFETY: the byte is within the mapping.
@@ -221,7 +221,7 @@ fn a_segment_outlives_the_donors_mapping() {
 #[test]
 fn a_donor_cannot_shrink_what_it_has_passed() {
     let segment = Segment::create(8192, &quiet()).unwrap();
-    assert!(nix::unistd::ftruncate(segment.fd(), 0).is_err());
+    assert!(nix::unistd::ftruncate(segment.fd().unwrap(), 0).is_err());
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn an_unsealed_file_is_refused() {
 fn a_length_that_the_file_does_not_have_is_refused() {
     for announced_bytes in [0, 1, 8193, 1 << 40, u64::MAX] {
         let segment = Segment::create(8192, &quiet()).unwrap();
-        let file = segment.fd().try_clone_to_owned().unwrap();
+        let file = segment.fd().unwrap().try_clone_to_owned().unwrap();
         let error = MappedSegment::map(file, announced_bytes, Access::ReadOnly).unwrap_err();
         assert!(matches!(error, MapError::Length { file_bytes: 8192, .. }), "{error}");
     }

@@ -93,12 +93,14 @@ fn hand_out(
         );
     }
     let others = segments.iter().take(SHARED_SEGMENTS_MAX);
-    let others = others.map(|(id, segment)| offer(*id, segment));
+    let others = others.filter_map(|(id, segment)| offer(*id, segment));
     let offers: Vec<OfferedSegment<'_>> =
-        std::iter::once(offer(PAGE_ID, page.segment())).chain(others).collect();
+        offer(PAGE_ID, page.segment()).into_iter().chain(others).collect();
     send_segments(stream, &offers, Instant::now() + HANDOVER_DEADLINE)
 }
 
-fn offer(id: u128, segment: &Segment) -> OfferedSegment<'_> {
-    OfferedSegment { id, segment_bytes: segment.len() as u64, fd: segment.fd() }
+/// A range of a file is not offered: its owner may cut it.
+fn offer(id: u128, segment: &Segment) -> Option<OfferedSegment<'_>> {
+    let segment_bytes = segment.len() as u64;
+    segment.fd().map(|fd| OfferedSegment { id, segment_bytes, fd })
 }

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_revoked_guest_begins_no_copy_and_those_under_way_are_known() {
         let own = OwnPage::create().unwrap();
-        let file = own.segment().fd().try_clone_to_owned().unwrap();
+        let file = own.segment().fd().unwrap().try_clone_to_owned().unwrap();
         let page = GuestPage::map(file, PAGE_BYTES).unwrap();
         let copy = page.begin().unwrap();
         assert!(!own.is_unused() && !page.is_revoked());
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn memory_of_another_length_is_no_page() {
         let other = Segment::create(2 * PAGE_BYTES, &SegmentOptions::default()).unwrap();
-        let file = other.fd().try_clone_to_owned().unwrap();
+        let file = other.fd().unwrap().try_clone_to_owned().unwrap();
         assert!(GuestPage::map(file, 2 * PAGE_BYTES).is_err());
     }
 }

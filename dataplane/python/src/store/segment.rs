@@ -8,6 +8,7 @@ use crate::descriptor::ReplicaDescriptor;
 use crate::limits::MAX_GRACE_S;
 use crate::session::StoreSession;
 use crate::warning;
+use perigee_engine::MemoryLocation;
 use perigee_schemas::{Identity, Status};
 use perigee_store::api;
 use pyo3::prelude::*;
@@ -106,7 +107,7 @@ impl StoreClient {
         self.call(py, Vec::new, |session| session.store().replica_clear(&keys, segment_name))
     }
 
-    /// Lend `size` more bytes of memory of this process.
+    /// Lend `size` more bytes of memory of this process, of NUMA node N for location "cpu:N".
     ///
     /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}.
     #[pyo3(signature = (size, protocol = "tcp", location = ""))]
@@ -117,16 +118,17 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        report_placement(py, protocol, location);
-        let mount = |session: &StoreSession| session.store().mount_segment(size.0);
+        let numa_node = numa_node(py, protocol, location);
+        let mount = |session: &StoreSession| session.store().mount_segment(size.0, numa_node);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
         mounted(py, result)
     }
 
-    /// Lend `size` bytes of a file or shared-memory object from `offset` on.
+    /// Lend `size` bytes of a file or shared-memory object from `offset` on, a multiple of the
+    /// page size. They are overwritten; the file must not be cut before it is unmounted.
     ///
-    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -1012 where the
-    /// store cannot lend files yet.
+    /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -600 for a path
+    /// that is no file to write, or a range that is not in it.
     #[pyo3(signature = (path, size, offset = Count(0), protocol = "tcp", location = ""))]
     fn mount_segment<'py>(
         &self,
@@ -137,8 +139,9 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        report_placement(py, protocol, location);
-        let mount = |session: &StoreSession| session.store().mount_file(path, offset.0, size.0);
+        let node = numa_node(py, protocol, location);
+        let mount =
+            |session: &StoreSession| session.store().mount_file(path, offset.0, size.0, node);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
         mounted(py, result)
     }
@@ -183,15 +186,20 @@ impl StoreClient {
     }
 }
 
-/// Says what a mount ignores: memory goes where the store puts it, over the protocol of the store.
-fn report_placement(py: Python<'_>, protocol: &str, location: &str) {
-    if !location.is_empty() {
-        warning::warn(py, &format!("Segment location {location:?} is ignored"));
-    }
+/// The NUMA node that a location names. Says what a mount ignores: other locations, and a protocol
+/// other than the store's.
+fn numa_node(py: Python<'_>, protocol: &str, location: &str) -> Option<u32> {
     if protocol != "tcp" {
-        warning::warn(
-            py,
-            &format!("Segment protocol {protocol:?} is not built yet; the store's own is used"),
-        );
+        let text =
+            format!("Segment protocol {protocol:?} is not built yet; the store's own is used");
+        warning::warn(py, &text);
+    }
+    match MemoryLocation::parse(location) {
+        Ok(MemoryLocation::Cpu(node)) => Some(node),
+        Ok(MemoryLocation::Anywhere) => None,
+        _ => {
+            warning::warn(py, &format!("Segment location {location:?} is ignored; write cpu:N"));
+            None
+        }
     }
 }

@@ -5,12 +5,18 @@
 use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
+use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
+use std::path::Path;
 use std::time::Duration;
 
 impl Store {
     pub(super) fn donate(&self, bytes: u64) -> Result<SegmentId, StoreError> {
-        let (offer, number) = self.donation.add(bytes)?;
+        self.mount(self.donation.add(bytes, None)?)
+    }
+
+    /// Has the master mount what is served already.
+    fn mount(&self, (offer, number): (SegmentOffer, u64)) -> Result<SegmentId, StoreError> {
         let id = offer.id;
         let mounted = self.master.mount(&[offer], false, number);
         let verdict = match mounted {
@@ -31,39 +37,46 @@ impl Store {
         verdict.map(|()| id)
     }
 
-    /// Donates another segment.
+    /// Donates another segment, its pages from a NUMA node if one is named.
     ///
     /// # Errors
     /// The memory is not to be had, or the master refused it.
-    pub fn mount_segment(&self, bytes: u64) -> Result<Vec<SegmentId>, Status> {
+    pub fn mount_segment(
+        &self,
+        bytes: u64,
+        numa_node: Option<u32>,
+    ) -> Result<Vec<SegmentId>, Status> {
         self.while_open()?;
         if bytes == 0 {
             return Err(Status::InvalidParams);
         }
-        let donated = self.donate(bytes).map_err(|error| {
+        self.mounted(self.donation.add(bytes, numa_node).and_then(|added| self.mount(added)))
+    }
+
+    /// Donates a range of a file or shared-memory object, from `offset` on, a multiple of the page
+    /// size. What is in it is overwritten. Clients of this host reach it over TCP or RDMA.
+    ///
+    /// # Errors
+    /// `InvalidParams`: there is no such file or range; else what the master answers.
+    pub fn mount_file(
+        &self,
+        path: &str,
+        offset: u64,
+        bytes: u64,
+        numa_node: Option<u32>,
+    ) -> Result<Vec<SegmentId>, Status> {
+        self.while_open()?;
+        let added = self.donation.add_file(Path::new(path), offset, bytes, numa_node);
+        self.mounted(added.and_then(|added| self.mount(added)))
+    }
+
+    fn mounted(&self, mounted: Result<SegmentId, StoreError>) -> Result<Vec<SegmentId>, Status> {
+        let donated = mounted.map_err(|error| {
             tracing::warn!(%error, "Cannot donate a segment");
             error.status()
         })?;
         self.registration.renew(&self.donation);
         Ok(vec![donated])
-    }
-
-    /// Donates a range of a file. Not built yet.
-    ///
-    /// # Errors
-    /// Always [`Status::NotSupported`].
-    pub fn mount_file(
-        &self,
-        path: &str,
-        _offset: u64,
-        _bytes: u64,
-    ) -> Result<Vec<SegmentId>, Status> {
-        self.while_open()?;
-        tracing::warn!(
-            path,
-            "Donating files is not built yet; donate memory with allocate_and_mount_segment"
-        );
-        Err(Status::NotSupported)
     }
 
     /// Unmounts donated segments; with a grace they stay readable for that long. The first refusal

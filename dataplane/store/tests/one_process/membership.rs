@@ -29,7 +29,7 @@ fn mounted(caller: &MasterClient) -> Vec<Identity> {
 
 fn lender(cluster: &Cluster) -> (Store, Identity) {
     let store = store(cluster, ANY, SEGMENT_BYTES, true);
-    let further = store.mount_segment(SEGMENT_BYTES).unwrap()[0];
+    let further = store.mount_segment(SEGMENT_BYTES, None).unwrap()[0];
     (store, further)
 }
 
@@ -129,8 +129,8 @@ fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
         (recorded == segments).then_some(document.tcp_data_port)
     };
     assert!(is_recorded(&[]).is_some());
-    let first = store.mount_segment(SEGMENT_BYTES).unwrap();
-    let second = store.mount_segment(2 * SEGMENT_BYTES).unwrap();
+    let first = store.mount_segment(SEGMENT_BYTES, None).unwrap();
+    let second = store.mount_segment(2 * SEGMENT_BYTES, None).unwrap();
     let port = until("the record of both", || is_recorded(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES]));
     assert_ne!(port, 0, "the data port came with the first one");
     assert_eq!(store.unmount_segments(&first, 0), Status::Ok);

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import _checks as check
-from ..contracts import ParticipantId, PlacementSetId, ResourceId, RevisionId, TopologyId
+from ..contracts import (
+    ParticipantId,
+    PlacementSetId,
+    ResourceId,
+    RevisionId,
+    TopologyId,
+)
 from .cover import check_fragments
 from .types import ParallelRank, PlacementFragment, TensorDescriptor
 

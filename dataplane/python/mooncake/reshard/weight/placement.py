@@ -6,11 +6,24 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, cast
 
 from .. import _checks as check
 from .._wire import identity
-from ..contracts import PlacementId, PlacementSetId, ResourceId, ResourceKind, RevisionId
-from .cover import by_tensor_id, check_alias_groups, check_complete, check_fragments, grouped
+from ..contracts import (
+    PlacementId,
+    PlacementSetId,
+    ResourceId,
+    ResourceKind,
+    RevisionId,
+)
+from .cover import (
+    by_tensor_id,
+    check_alias_groups,
+    check_complete,
+    check_fragments,
+    grouped,
+)
 from .part import WeightPlacementPart
 from .topology import ParallelTopology
 from .types import PlacementFragment, TensorDescriptor
@@ -28,7 +41,8 @@ class WeightPlacementManifest:
     """
 
     resource_id: ResourceId
-    placement_id: PlacementId | None = None
+    # None asks for the digest of the rest; it is never None afterwards.
+    placement_id: PlacementId = cast(PlacementId, None)
     revision: RevisionId
     weight_generation: int
     placement_set_id: PlacementSetId
@@ -66,9 +80,9 @@ class WeightPlacementManifest:
         for part in self.parts:
             if part.participant_id not in expected:
                 raise ValueError(f"unknown topology participant: {part.participant_id}")
-            for name in _SHARED:
-                if getattr(part, name) != getattr(self, name):
-                    raise ValueError(f"placement part {name} differs")
+            for shared in _SHARED:
+                if getattr(part, shared) != getattr(self, shared):
+                    raise ValueError(f"placement part {shared} differs")
             if part.topology_id != self.topology.topology_id:
                 raise ValueError("placement part topology_id differs")
             if part.rank != expected[part.participant_id]:
@@ -115,7 +129,7 @@ class WeightPlacementManifest:
         topology: ParallelTopology,
         tensors: Sequence[TensorDescriptor],
         fragments: Sequence[PlacementFragment],
-        placement_id: PlacementId | None = None,
+        placement_id: PlacementId = cast(PlacementId, None),
     ) -> WeightPlacementManifest:
         """Return the placement of a flat list of fragments: each goes to the worker of its rank."""
         known = by_tensor_id(check.items(tensors, "placement tensors", TensorDescriptor))
@@ -128,7 +142,7 @@ class WeightPlacementManifest:
         held = grouped(flat, lambda it: it.rank)
         for rank in held.keys() - {worker.rank for worker in topology.participants}:
             raise ValueError(f"placement fragment rank has no topology participant: {rank}")
-        shared = {
+        shared: dict[str, Any] = {
             "resource_id": resource_id,
             "revision": revision,
             "weight_generation": weight_generation,

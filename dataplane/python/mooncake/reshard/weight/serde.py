@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from .. import _checks as check
 from .._wire import canonical, exact, load, mapping
-from ..contracts import ResourceKind
+from ..contracts import ResourceKind, TensorId
 from .cover import by_tensor_id
 from .part import WeightPlacementPart
 from .placement import WeightPlacementManifest
@@ -132,7 +132,7 @@ def _axis(value: object) -> ParallelAxis:
     kind = AXES.get(check.text(form.get("semantics"), "axis semantics"))
     if kind is None:
         raise ValueError(f"unsupported parallel axis semantics: {form['semantics']}")
-    form = exact(form, ("semantics", *kind.__dataclass_fields__), "parallel axis")
+    form = exact(form, ("semantics", *(it.name for it in fields(kind))), "parallel axis")
     return kind(**{name: item for name, item in form.items() if name != "semantics"})
 
 
@@ -140,7 +140,7 @@ def _part(
     value: object,
     shared: Mapping[str, Any],
     topology: ParallelTopology,
-    known: Mapping[str, TensorDescriptor],
+    known: Mapping[TensorId, TensorDescriptor],
 ) -> WeightPlacementPart:
     form = exact(value, ("participant_id", "rank", "fragments"), "placement part")
     items = check.sequence(form["fragments"], "placement part fragments")

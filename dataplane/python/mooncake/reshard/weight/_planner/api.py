@@ -87,7 +87,9 @@ def _plan(
         if getattr(source, name) != getattr(target, name):
             raise ValueError(f"source and target {name} differ")
     limits = limits or PlanningLimits()
-    placed = source if isinstance(source, WeightPlacementManifest) else None
+    placed, stored = (
+        (source, None) if isinstance(source, WeightPlacementManifest) else (None, source)
+    )
     source_tensors = by_tensor_id(source.tensors)
     target_tensors = {it.tensor_id: it for part in parts for it in part.tensors}
     _check_tensors(source_tensors, target_tensors, all_of_them=len(parts) == len(target.parts))
@@ -102,7 +104,7 @@ def _plan(
         source_tensors=_catalog(source_tensors),
         target_tensors=_catalog(target_tensors),
         operations=tuple(operations),
-        source_manifest=None if placed else source,
+        source_manifest=stored,
         planning_limits=limits,
         source_executors=executors_of(placed, (it.source for it in operations)) if placed else (),
         target_executors=executors_of(target, fragments),
@@ -140,8 +142,9 @@ def _operations(
     targets: Iterable[PlacementFragment],
     limits: PlanningLimits,
 ) -> list[TransferRegion]:
-    placed = isinstance(source, WeightPlacementManifest)
-    choice = SourceChoice(tensors, source.fragments) if placed else None
+    choice = None
+    if isinstance(source, WeightPlacementManifest):
+        choice = SourceChoice(tensors, source.fragments)
     indexes = _indexes(source.fragments)
     operations: list[TransferRegion] = []
     for target in targets:
@@ -173,6 +176,6 @@ def _sources(
     """Yield the boxes of a target with the fragment to copy each from."""
     for box, group in index.meeting(target):
         for source in group:
-            if choice is None or choice.serves(source, target):
+            if choice is None or isinstance(source, StoredFragment) or choice.serves(source, target):
                 yield box, source
                 break

@@ -12,7 +12,7 @@ from ... import _checks as check
 from ...contracts import ParticipantId, PlacementFragmentId, PlacementId, TensorId
 from ...geometry import box_contains
 from ..part import WeightPlacementPart
-from ..types import ParallelRank
+from ..types import ParallelRank, PlacementFragment
 from .geometry import Fragment, RegionGeometry, box_of, region_geometry
 
 __all__ = [
@@ -72,7 +72,7 @@ class TransferRegion:
 
     tensor_id: TensorId
     source: Fragment
-    target: Fragment
+    target: PlacementFragment
     overlap_offset: tuple[int, ...]
     overlap_shape: tuple[int, ...]
     source_base_offset: int
@@ -107,7 +107,7 @@ class TransferRegion:
     def between(
         cls,
         source: Fragment,
-        target: Fragment,
+        target: PlacementFragment,
         offset: tuple[int, ...],
         shape: tuple[int, ...],
     ) -> TransferRegion:

@@ -25,6 +25,7 @@ from .contracts import (
     PlanningLimits,
     TransferRegion,
 )
+from .geometry import Fragment
 
 __all__ = ["LogicalTransferPlan"]
 
@@ -59,10 +60,10 @@ class LogicalTransferPlan:
             object.__setattr__(self, name, items)
         self._check_ends()
         self._check_limits()
-        if self.source_placement is None:
-            self._check_stored_source(self.source_manifest)
-        else:
+        if self.source_placement is not None:
             self._check_placed_source(self.source_placement)
+        elif self.source_manifest is not None:
+            self._check_stored_source(self.source_manifest)
         self._check_target()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -95,7 +96,7 @@ class LogicalTransferPlan:
 
     def _check_stored_source(self, manifest: WeightManifest) -> None:
         self._check_catalog("source", manifest.tensors)
-        known = {fragment.fragment_id: fragment for fragment in manifest.fragments}
+        known: dict[str, StoredFragment] = {it.fragment_id: it for it in manifest.fragments}
         for operation in self.operations:
             if known.get(operation.source.fragment_id) != operation.source:
                 raise ValueError("logical plan and source manifest fragment snapshots differ")
@@ -181,7 +182,7 @@ def _route(operation: TransferRegion) -> tuple[int | None, int | None, int, int 
 
 
 def executors_of(
-    placement: WeightPlacementManifest, used: Iterable[PlacementFragment]
+    placement: WeightPlacementManifest, used: Iterable[Fragment]
 ) -> tuple[PlacementExecutorPlan, ...]:
     """Return the workers that hold one of the fragments, by DP, PP, EP and TP rank."""
     names = {fragment.fragment_id for fragment in used}
@@ -196,7 +197,7 @@ def _check_executors(
     side: str,
     placement: WeightPlacementManifest,
     executors: Executors,
-    used: Sequence[PlacementFragment],
+    used: Sequence[Fragment],
 ) -> None:
     """Raise `ValueError` unless fragments and workers of a plan are those of its placement."""
     known: Mapping[str, PlacementFragment] = {it.fragment_id: it for it in placement.fragments}

@@ -1,0 +1,1 @@
+"""Parts of the REST service of the store."""

@@ -1,0 +1,77 @@
+"""The command line and configuration of the service."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import fields
+from typing import Sequence
+
+from .. import __version__
+from ..mooncake_config import MooncakeConfig, parse_port
+
+DEFAULT_HOST = "0.0.0.0"
+DEFAULT_PORT = 8080
+DEFAULT_MAX_WAIT_S = 60.0
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the parsed command line: config, define, port, max_wait_time."""
+    parser = argparse.ArgumentParser(
+        prog="mooncake_store_service", description="Mooncake Store Service with REST API"
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s version {__version__}")
+    parser.add_argument("--config", help="Path to a Mooncake config file")
+    parser.add_argument(
+        "-D",
+        "--define",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="Override a config field, for example -Dlocal_hostname=example.com",
+    )
+    parser.add_argument(
+        "--host",
+        default=DEFAULT_HOST,
+        help="Address to listen on, for example 127.0.0.1 (default: all, 0.0.0.0)",
+    )
+    parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="HTTP API port")
+    parser.add_argument(
+        "--max-wait-time",
+        type=float,
+        default=DEFAULT_MAX_WAIT_S,
+        help="Seconds to go on trying to reach the cluster (default: 60)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _port(text: str) -> int:
+    try:
+        return parse_port(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def load_config(path: str | None, defines: Sequence[str]) -> MooncakeConfig:
+    """Return the configuration of a file, or of the environment, with `key=value` overrides."""
+    overrides = dict(_split_define(define) for define in defines)
+    if path:
+        with open(path, encoding="utf-8") as source:
+            values = json.load(source)
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold one JSON object")
+        return MooncakeConfig.from_mapping(values | overrides)
+    required = ("local_hostname", "metadata_server", "master_server_address")
+    if all(field in overrides for field in required):
+        return MooncakeConfig.from_mapping(overrides)
+    config = MooncakeConfig.load_from_env()
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    return MooncakeConfig.from_mapping(values | overrides)
+
+
+def _split_define(define: str) -> tuple[str, str]:
+    key, separator, value = define.partition("=")
+    known = [field.name for field in fields(MooncakeConfig)]
+    if not separator or key.strip() not in known:
+        raise ValueError(f"-D{define} is no setting; write KEY=VALUE, KEY one of {known}")
+    return key.strip(), value.strip()

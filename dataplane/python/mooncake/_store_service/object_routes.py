@@ -1,0 +1,78 @@
+"""Routes of objects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+
+from .fields import RequestError
+from .requests import Handler, read_object
+
+logger = logging.getLogger("mooncake.store_service")
+
+
+class ObjectRoutes:
+    """Put, get, look for and remove objects."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def table(self) -> list[tuple[str, str, str, Handler]]:
+        """Return method, path, name in the log and handler of each route."""
+        return [
+            ("PUT", "/api/put", "PUT", self.handle_put),
+            ("GET", "/api/get/{key:.+}", "GET", self.handle_get),
+            ("GET", "/api/exist/{key:.+}", "EXIST", self.handle_exist),
+            ("DELETE", "/api/remove/{key:.+}", "REMOVE", self.handle_remove),
+            ("DELETE", "/api/remove_all", "REMOVE_ALL", self.handle_remove_all),
+        ]
+
+    async def handle_put(self, request: web.Request) -> web.Response:
+        """PUT /api/put {key, value}: store the UTF-8 text `value`."""
+        body = await read_object(request)
+        key, value = body.get("key"), body.get("value")
+        if not key or not value:
+            raise RequestError("Missing key or value")
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise RequestError("key and value must be strings")
+        code = await asyncio.to_thread(self._store.put, key, value.encode())
+        if code != 0:
+            raise RequestError("PUT operation failed", 500)
+        return web.json_response({"status": "success"})
+
+    async def handle_get(self, request: web.Request) -> web.Response:
+        """GET /api/get/{key}: the bytes as they are; 404 when there is no such key."""
+        key = request.match_info["key"]
+        value = await asyncio.to_thread(self._store.get, key)
+        # No bytes are an empty object, a miss, or a read that failed.
+        if not value and not await self._exists(key):
+            raise RequestError("Key not found", 404)
+        return web.Response(body=value, content_type="application/octet-stream")
+
+    async def handle_exist(self, request: web.Request) -> web.Response:
+        """GET /api/exist/{key}: `{"exists": bool}`; 500 when the master cannot be asked."""
+        return web.json_response({"exists": await self._exists(request.match_info["key"])})
+
+    async def _exists(self, key: str) -> bool:
+        code = await asyncio.to_thread(self._store.is_exist, key)
+        if code < 0:
+            logger.error("The master cannot be asked for a key, ret=%d", code)
+            raise RequestError("Exist check failed", 500)
+        return code == 1
+
+    async def handle_remove(self, request: web.Request) -> web.Response:
+        """DELETE /api/remove/{key}; 500 when it is unknown or leased."""
+        code = await asyncio.to_thread(self._store.remove, request.match_info["key"])
+        if code != 0:
+            raise RequestError("Remove operation failed", 500)
+        return web.json_response({"status": "success"})
+
+    async def handle_remove_all(self, _request: web.Request) -> web.Response:
+        """DELETE /api/remove_all: leased objects stay."""
+        count = await asyncio.to_thread(self._store.remove_all)
+        if count < 0:
+            raise RequestError("RemoveAll operation failed", 500)
+        return web.json_response({"status": f"success removed {count} keys"})

@@ -1,0 +1,151 @@
+"""Routes of lent memory.
+
+Invariant: `_lent` has the segments of files and shared-memory objects that are mounted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Sequence
+
+from aiohttp import web
+
+from .fields import (
+    RequestError,
+    is_positive_int,
+    optional_grace,
+    optional_offset,
+    optional_text,
+    require_segment_ids,
+    require_shm_path,
+    require_size,
+)
+from .requests import Handler, read_object
+
+logger = logging.getLogger("mooncake.store_service")
+
+
+class SegmentRoutes:
+    """Lend memory, files and shared-memory objects, and take them back."""
+
+    def __init__(self, store: Any, protocol: str) -> None:
+        self._store, self._protocol = store, protocol
+        self._lent: list[str] = []
+        self._reconfigure = asyncio.Lock()
+
+    def table(self) -> list[tuple[str, str, str, Handler]]:
+        """Return method, path, name in the log and handler of each route."""
+        return [
+            ("POST", "/api/mount_shm", "MOUNT_SHM", self.handle_mount_shm),
+            ("POST", "/api/unmount_shm", "UNMOUNT_SHM", self.handle_unmount_shm),
+            ("POST", "/api/mount", "MOUNT", self.handle_mount),
+            ("POST", "/api/unmount", "UNMOUNT", self.handle_unmount),
+            ("POST", "/api/unmount_local_disk", "UNMOUNT_LOCAL_DISK", self.handle_unmount_disk),
+            ("POST", "/api/reconfigure", "RECONFIGURE", self.handle_reconfigure),
+        ]
+
+    async def handle_mount(self, request: web.Request) -> web.Response:
+        """POST /api/mount {size, protocol, location}: lend `size` more bytes."""
+        body = await read_object(request)
+        size = require_size(body)
+        protocol = optional_text(body, "protocol", self._protocol)
+        location = optional_text(body, "location", "")
+        result = await asyncio.to_thread(
+            self._store.allocate_and_mount_segment, size, protocol, location
+        )
+        if result["ret"] != 0:
+            raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+        answer = {"status": "success", "segment_ids": result["segment_ids"]}
+        return web.json_response(answer | {"allocated_size": size})
+
+    async def handle_unmount(self, request: web.Request) -> web.Response:
+        """POST /api/unmount {segment_ids, grace_period_seconds}: withdraw and free."""
+        body = await read_object(request)
+        ids, grace = require_segment_ids(body), optional_grace(body)
+        code = await asyncio.to_thread(self._store.unmount_and_free_segment, ids, grace)
+        if code != 0:
+            raise RequestError(f"Unmount failed, ret={code}", 500)
+        return web.json_response({"status": "success"})
+
+    async def _mount_shm(self, path: str, body: dict[str, Any]) -> list[str]:
+        result = await asyncio.to_thread(
+            self._store.mount_segment,
+            path,
+            body["size"],
+            optional_offset(body),
+            optional_text(body, "protocol", self._protocol),
+            optional_text(body, "location", ""),
+        )
+        if result["ret"] != 0:
+            raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+        return list(result["segment_ids"])
+
+    async def handle_mount_shm(self, request: web.Request) -> web.Response:
+        """POST /api/mount_shm {name, size, offset, …}: lend a named shared-memory object."""
+        body = await read_object(request)
+        ids = await self._mount_shm(require_shm_path(body), body)
+        self._lent.extend(ids)
+        return web.json_response({"status": "success", "segment_ids": ids})
+
+    async def _unmount_each(self, ids: Sequence[str], grace_s: int) -> dict[str, int]:
+        """Unmount each segment on its own; returns the codes of those that failed."""
+        failed = {}
+        for segment_id in ids:
+            code = await asyncio.to_thread(self._store.unmount_segment, [segment_id], grace_s)
+            if code != 0:
+                failed[segment_id] = code
+            elif segment_id in self._lent:
+                self._lent.remove(segment_id)
+        return failed
+
+    async def handle_unmount_shm(self, request: web.Request) -> web.Response:
+        """POST /api/unmount_shm {segment_ids, …}: each on its own, failures are listed."""
+        body = await read_object(request)
+        failed = await self._unmount_each(require_segment_ids(body), optional_grace(body))
+        if failed:
+            why = "Some segments were not unmounted"
+            raise RequestError(why, 500, failed=failed, failed_segment_ids=list(failed))
+        return web.json_response({"status": "success"})
+
+    async def handle_unmount_disk(self, request: web.Request) -> web.Response:
+        """POST /api/unmount_local_disk: withdraw the SSD tier."""
+        body = await read_object(request) if request.can_read_body else {}
+        grace = optional_grace(body)
+        code = await asyncio.to_thread(self._store.unmount_local_disk_segment, grace)
+        if code != 0:
+            raise RequestError(f"Unmount failed, ret={code}", 500)
+        return web.json_response({"status": "success"})
+
+    async def handle_reconfigure(self, request: web.Request) -> web.Response:
+        """POST /api/reconfigure: `decode` lends a file's memory, `prefill` takes it all back.
+
+        `decode` mounts the new segment before it retires the old ones, which stay if it fails.
+        """
+        body = await read_object(request)
+        mode = body.get("mode")
+        if mode not in ("decode", "prefill"):
+            raise RequestError("Invalid mode. Use 'decode' or 'prefill'")
+        async with self._reconfigure:
+            old, ids = list(self._lent), None
+            if mode == "decode":
+                path = optional_text(body, "path", "")
+                if not path or not is_positive_int(body.get("size")):
+                    raise RequestError("Missing path or size for mode decode")
+                try:
+                    ids = await self._mount_shm(path, body)
+                except RequestError as error:
+                    now = "decode" if old else "prefill"
+                    kept = "keeping previous decode segments" if old else "rolled back to prefill"
+                    raise RequestError(f"{error}; {kept}", error.status, mode=now) from None
+                self._lent.extend(ids)
+            failed = await self._unmount_each(old, 0)
+        if ids is None and failed:
+            raise RequestError(f"Unmount failed: {failed}", 500, mode="decode")
+        if failed:
+            # The new segment serves; the old ones are tried again with the next change.
+            logger.warning("Old segments were not unmounted: %s", failed)
+        answer: dict[str, Any] = {"status": "success", "mode": mode}
+        if ids is not None:
+            answer["segment_ids"] = [*ids, *failed]
+        return web.json_response(answer)

@@ -1,0 +1,88 @@
+"""What TENT's configuration says to this engine. A line names keys without effect."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidArgumentError
+
+logger = logging.getLogger("mooncake.engine")
+
+KEYS = {
+    "local_segment_name",
+    "metadata_type",
+    "metadata_servers",
+    "rpc_server_hostname",
+    "rpc_server_port",
+    "transports",
+    "log_level",
+}
+SCHEMES = {"etcd": "etcd://", "redis": "redis://", "http": ""}
+TRANSPORTS = ("tcp", "rdma", "shm")
+# A documentation address: nothing is sent, the kernel only chooses a route.
+ELSEWHERE = ("192.0.2.1", 9)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of the engine's `initialize`."""
+
+    name: str
+    metadata: str
+    protocol: str
+
+    @classmethod
+    def load(cls, path: str | None) -> Settings:
+        """Read a JSON file, or use the defaults without a path."""
+        values: Any = {}
+        if path:
+            try:
+                with open(path, encoding="utf-8") as source:
+                    values = json.load(source)
+            except (OSError, ValueError) as error:
+                raise InvalidArgumentError(f"{path} cannot be read: {error}") from None
+        if not isinstance(values, dict):
+            raise InvalidArgumentError(f"{path} must hold one JSON object")
+        unused = sorted(set(values) - KEYS)
+        if unused:
+            logger.warning("These settings of TENT have no effect here: %s", ", ".join(unused))
+        host = values.get("local_segment_name") or values.get("rpc_server_hostname")
+        port = values.get("rpc_server_port") or 0
+        name = str(host or _own_address())
+        if port and not values.get("local_segment_name"):
+            name = f"{name}:{port}"
+        return cls(name, _metadata(values), _protocol(values.get("transports") or {}))
+
+
+def _metadata(values: dict[str, Any]) -> str:
+    kind = values.get("metadata_type", "p2p")
+    if kind == "p2p":
+        return "P2PHANDSHAKE"
+    servers = values.get("metadata_servers")
+    if kind not in SCHEMES or not isinstance(servers, str) or not servers:
+        raise InvalidArgumentError(
+            "metadata_type must be p2p, or etcd, redis or http with metadata_servers"
+        )
+    return SCHEMES[kind] + servers.removeprefix(SCHEMES[kind])
+
+
+def _protocol(transports: dict[str, Any]) -> str:
+    chosen = [
+        name
+        for name in TRANSPORTS
+        if isinstance(transports.get(name), dict) and transports[name].get("enable")
+    ]
+    return ",".join(chosen)
+
+
+def _own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(ELSEWHERE)
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
