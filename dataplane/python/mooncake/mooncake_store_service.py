@@ -14,11 +14,13 @@ import logging
 import signal
 import sys
 import time
+from asyncio.subprocess import PIPE, STDOUT
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Awaitable, Callable, Iterator, Sequence
 
 from aiohttp import web
+from perigee_mooncake.program import program_path
 
 from . import __version__
 from .mooncake_config import MooncakeConfig, parse_port
@@ -29,6 +31,10 @@ logger = logging.getLogger("mooncake.store_service")
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 8080
 DEFAULT_MAX_WAIT_S = 60.0
+DEFAULT_MASTER_METRICS_PORT = 9003
+DRAIN_S_MAX = 86_400
+# What `perigee drain` may take beside its time.
+DRAIN_GRACE_S = 10.0
 SETUP_RETRY_S = 1.0
 MAX_BODY_BYTES = 100 * 1024 * 1024
 # Bodies of requests in progress, together; small ones do not count.
@@ -177,6 +183,36 @@ def guarded(name: str, handler: Handler, bodies: BodyBudget) -> Handler:
     return route
 
 
+@dataclass(frozen=True)
+class StopDrain:
+    """How a stop moves the objects here to other stores first."""
+
+    seconds: float
+    master_metrics_port: int
+
+    async def run(self, master: str, segment: str) -> bool:
+        """Run `perigee drain` within the time; False if objects are left, which the log says."""
+        words = [f"--master={master}", f"--metrics_port={self.master_metrics_port}"]
+        words += [f"--segment={segment}", f"--timeout={max(1, round(self.seconds * 1000))}ms"]
+        logger.info("Moving objects to other stores, %g s at most", self.seconds)
+        drain = await asyncio.create_subprocess_exec(
+            program_path(), "drain", *words, stdout=PIPE, stderr=STDOUT
+        )
+        try:
+            limit = self.seconds + DRAIN_GRACE_S
+            said, _ = await asyncio.wait_for(drain.communicate(), limit)
+        except asyncio.TimeoutError:
+            drain.kill()
+            await drain.wait()
+            said = b"perigee drain did not end"
+        text = said.decode(errors="replace").strip()
+        if drain.returncode == 0:
+            logger.info("%s", text)
+            return True
+        logger.error("Objects are dropped with this store: %s", text)
+        return False
+
+
 class MooncakeStoreService:
     """One store client and the HTTP routes that call it."""
 
@@ -186,11 +222,13 @@ class MooncakeStoreService:
         store: Any = None,
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
+        drain: StopDrain | None = None,
     ) -> None:
         self.config = config
         self.store = MooncakeDistributedStore() if store is None else store
         self.host = host
         self.port = port
+        self.drain = drain
         self.bodies = BodyBudget()
         self.shm_segment_ids: list[str] = []
         self._reconfigure = asyncio.Lock()
@@ -260,10 +298,12 @@ class MooncakeStoreService:
         logger.info("REST API started on %s port %d", self.host, self.port)
 
     async def stop(self) -> None:
-        """Stop listening, then close the store, which withdraws its memory from the cluster."""
+        """Stop listening, drain if wanted, close the store: its memory leaves the cluster."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+            if self.drain is not None:
+                await self.drain.run(self.config.master_server_address, self.store.get_hostname())
         await asyncio.to_thread(self.store.close)
         logger.info("Store service stopped")
 
@@ -447,6 +487,22 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         default=DEFAULT_MAX_WAIT_S,
         help="Seconds to go on trying to reach the cluster (default: 60)",
     )
+    parser.add_argument(
+        "--drain-on-stop",
+        "--drain_on_stop",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="Longest time for which a stop moves the objects here to other stores first "
+        "(default: 0, which drops them)",
+    )
+    parser.add_argument(
+        "--master-metrics-port",
+        "--master_metrics_port",
+        type=_port,
+        default=DEFAULT_MASTER_METRICS_PORT,
+        help="HTTP port of the master, which a drain is asked for at (default: 9003)",
+    )
     return parser.parse_args(arguments)
 
 
@@ -455,6 +511,13 @@ def _port(text: str) -> int:
         return parse_port(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text.removesuffix("s"))
+    if not 0 <= seconds <= DRAIN_S_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to {DRAIN_S_MAX} seconds")
+    return seconds
 
 
 def load_config(path: str | None, defines: Sequence[str]) -> MooncakeConfig:
@@ -484,9 +547,11 @@ def _split_define(define: str) -> tuple[str, str]:
 
 async def serve(options: argparse.Namespace) -> int:
     """Run the service until SIGINT or SIGTERM; returns the exit status."""
-    service = MooncakeStoreService(
-        load_config(options.config, options.define), host=options.host, port=options.port
-    )
+    drain = None
+    if options.drain_on_stop > 0:
+        drain = StopDrain(options.drain_on_stop, options.master_metrics_port)
+    config = load_config(options.config, options.define)
+    service = MooncakeStoreService(config, host=options.host, port=options.port, drain=drain)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -503,6 +568,9 @@ async def serve(options: argparse.Namespace) -> int:
         await stopping.wait()
         return 0
     finally:
+        # Another signal does not wait for the end.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
         starting.cancel()
         interrupted.cancel()
         await service.stop()
