@@ -48,6 +48,8 @@ missing_packages() {
         *)
             command -v etcd >/dev/null || echo etcd-server
             command -v redis-server >/dev/null || echo redis-server
+            # The Go packages are built and tested with it.
+            command -v go >/dev/null || echo golang-go
             # The agent's page is tested in a browser, rules and dashboards by Prometheus, what stays attached by bpftool.
             for pair in chromium:chromium chromedriver:chromium-driver prometheus:prometheus promtool:prometheus; do
                 command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"

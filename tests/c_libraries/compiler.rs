@@ -1,4 +1,4 @@
-//! C programs as users build them: with `cc`, one of the libraries, and its header.
+//! C and C++ programs as users build them: with `cc` or `c++`, one of the libraries, and its header.
 //! Invariant: a program is built once plainly and, where the compiler can, once with
 //! AddressSanitizer, and both play.
 
@@ -14,7 +14,9 @@ use std::time::Duration;
 /// Longest life of a program: each of its waits ends earlier.
 const PROGRAM_DEADLINE: Duration = Duration::from_secs(180);
 
-const WARNINGS: [&str; 5] = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"];
+const C: [&str; 2] = ["cc", "-std=c11"];
+const CPP: [&str; 2] = ["c++", "-std=c++20"];
+const WARNINGS: [&str; 4] = ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"];
 const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
@@ -51,10 +53,22 @@ impl Programs {
         }
     }
 
+    /// Plays `test` with plain programs only, because it is about what they say.
+    pub(crate) fn plain(library: Library, test: impl FnOnce(&Self)) {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        test(&Self { folder, library, sanitized: false });
+    }
+
     /// Builds `tests/c_libraries/programs/NAME.c`.
     #[track_caller]
     pub(crate) fn build(&self, name: &str) -> PathBuf {
         self.build_file(&source("tests/c_libraries/programs").join(format!("{name}.c")))
+    }
+
+    /// Builds `tests/c_libraries/programs/NAME.cpp`.
+    #[track_caller]
+    pub(crate) fn build_cpp(&self, name: &str) -> PathBuf {
+        self.build_file(&source("tests/c_libraries/programs").join(format!("{name}.cpp")))
     }
 
     /// Builds a text.
@@ -68,14 +82,39 @@ impl Programs {
     #[track_caller]
     fn build_file(&self, file: &Path) -> PathBuf {
         let program = self.folder.path().join(file.file_stem().expect("a source has a name"));
-        let mut command = Command::new("cc");
-        command.args(WARNINGS).args(["-g", "-O1"]);
+        let is_cpp = file.extension().is_some_and(|ending| ending == "cpp");
+        let [compiler, standard] = if is_cpp { CPP } else { C };
+        let mut command = Command::new(compiler);
+        command.arg(standard).args(WARNINGS);
+        self.link(command.arg(file), &program);
+        program
+    }
+
+    /// Builds `file` with sources of a third party, which have warnings of their own.
+    #[track_caller]
+    pub(crate) fn build_with(
+        &self,
+        file: &Path,
+        includes: &[PathBuf],
+        others: &[PathBuf],
+    ) -> PathBuf {
+        let program = self.folder.path().join("with_others");
+        let mut command = Command::new(CPP[0]);
+        command.arg(CPP[1]);
+        for folder in includes {
+            command.arg("-I").arg(folder);
+        }
+        self.link(command.arg(file).args(others), &program);
+        program
+    }
+
+    #[track_caller]
+    fn link(&self, command: &mut Command, program: &Path) {
+        command.args(["-g", "-O1"]);
         if self.sanitized {
             command.args(SANITIZERS);
         }
-        command.arg(file).arg("-o").arg(&program).args(self.library.flags());
-        succeed(&mut command);
-        program
+        succeed(command.arg("-o").arg(program).args(self.library.flags()));
     }
 }
 
@@ -97,7 +136,7 @@ pub(crate) fn finish(running: &mut Program) -> String {
     let status = running.wait(PROGRAM_DEADLINE);
     let code = status.map(|status| status.code());
     let log = running.log();
-    assert_eq!(code, Some(Some(0)), "a C program failed:\n{log}");
+    assert_eq!(code, Some(Some(0)), "a program failed:\n{log}");
     assert!(log.contains("done\n"), "it ended early:\n{log}");
     log
 }

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import manifest
-from pod import Limits, Pod
+from pod import Limits, Pod, wait_until
 
 FOLDER = Path(__file__).resolve().parent
 STAND_INS = FOLDER / "stand_ins"
@@ -24,6 +24,8 @@ class Cluster:
         self.refuses_io_uring = refuses_io_uring
         self.manifest = manifest.read(name) if name else manifest.Manifest({}, {})
         self.ready = {}
+        #: What runs in a pod before it is ended, and with which environment.
+        self.pre_stop = {}
         self.pods = []
         self.hosts = {}
         self.resolver = folder / "resolv.conf"
@@ -69,12 +71,20 @@ class Cluster:
         limits = Limits(memory, template.shm_bytes, self.refuses_io_uring, template.folders)
         command = template.command_in(address)
         pod = self.start_command(f"{role}-{index}", command, environment, limits, address)
+        if template.pre_stop:
+            self.pre_stop[pod] = (template.pre_stop, self.environment(environment))
         return self.wait_ready(pod, role) if ready else pod
 
     def wait_ready(self, pod, role):
         """Waits for the readiness probe of a role; then the services have the pod."""
         template = self.manifest.roles[role]
         pod.wait_for_port(template.ready_port)
+        if template.ready_path:
+
+            def is_ready():
+                return pod.http("GET", template.ready_port, template.ready_path)[0] == 200
+
+            wait_until(is_ready, lambda: f"{pod.name} answers {template.ready_path}\n{pod.log()}")
         self.ready[pod] = template.labels
         self.write_hosts()
         return pod
@@ -113,6 +123,10 @@ class Cluster:
     def delete(self, pod, grace_s=30):
         """Deletes a pod; its services forget it first. Returns the seconds it took, None for a kill."""
         self.forget(pod)
+        if pod in self.pre_stop:
+            command, environment = self.pre_stop.pop(pod)
+            code, said = pod.run(*command, environment=environment)
+            print(f"--- preStop of {pod.name} ended with {code}\n{said}")
         return pod.stop(grace_s)
 
     def crash(self, pod):

@@ -22,6 +22,8 @@ SIZES = ("MOONCAKE_GLOBAL_SEGMENT_SIZE",)
 #: The same in files for vLLM's connector.
 SIZE_KEYS = ("global_segment_size", "local_buffer_size")
 SIZE_FLAG = re.compile(r"^(--global_segment_size=)(.+)$")
+#: Hosts of the cluster, for daemon sets.
+HOSTS = 2
 #: What the programs take beside the segment, which does not shrink with it: interpreter, buffers, rings.
 OVERHEAD_BYTES = 320 << 20
 
@@ -39,11 +41,15 @@ class Template:
     command: list
     environment: dict
     ready_port: int
+    #: What an HTTP probe asks for; empty for one that only connects.
+    ready_path: str
     memory_bytes: int
     shm_bytes: int
     labels: dict = field(default_factory=dict)
     #: Files of config maps by the folder where they are mounted.
     folders: dict = field(default_factory=dict)
+    #: What runs in the pod before it gets SIGTERM.
+    pre_stop: list = field(default_factory=list)
 
     def command_in(self, address):
         return [self._substituted(part, address) for part in self.command]
@@ -75,14 +81,16 @@ def documents(name):
     return list(yaml.safe_load_all((FOLDER / name).read_text()))
 
 
-def read(name):
+def read(source):
+    """The manifest of a file of `tools/deploy/kubernetes`, or of documents."""
     roles, services = {}, {}
+    all_documents = documents(source) if isinstance(source, str) else source
     maps = {
         one["metadata"]["name"]: {file: scaled_file(text) for file, text in one["data"].items()}
-        for one in documents(name)
+        for one in all_documents
         if one["kind"] == "ConfigMap"
     }
-    for document in documents(name):
+    for document in all_documents:
         kind, title = document["kind"], document["metadata"]["name"]
         if kind == "RoleBasedGroup":
             for role in document["spec"]["roles"]:
@@ -90,10 +98,11 @@ def read(name):
                 roles[role["name"]] = _template(role["name"], role["replicas"], role["template"], labels, maps)
                 # The operator makes one headless service per role.
                 services[f"s-{title}-{role['name']}"] = labels
-        elif kind == "Deployment":
+        elif kind in ("Deployment", "StatefulSet", "DaemonSet"):
             spec = document["spec"]
             labels = spec["template"]["metadata"]["labels"]
-            roles[title] = _template(title, spec["replicas"], spec["template"], labels, maps)
+            # Each of a daemon set's pods is on a host of its own, as all pods are here.
+            roles[title] = _template(title, spec.get("replicas", HOSTS), spec["template"], labels, maps)
         elif kind == "Service":
             space = document["metadata"].get("namespace", "default")
             for known in (title, f"{title}.{space}", f"{title}.{space}.svc.cluster.local"):
@@ -126,17 +135,29 @@ def _template(name, replicas, template, labels, maps):
     command = [*container["command"], *container.get("args", [])]
     command = [SIZE_FLAG.sub(lambda m: m.group(1) + scaled(m.group(2)), part) for part in command]
     memory = container.get("resources", {}).get("limits", {}).get("memory")
+    ready_port, ready_path = _readiness(container)
+    before_end = container.get("lifecycle", {}).get("preStop", {}).get("exec", {})
     return Template(
         name=name,
         replicas=replicas,
         command=command,
         environment=environment,
-        ready_port=container["readinessProbe"]["tcpSocket"]["port"],
+        ready_port=ready_port,
+        ready_path=ready_path,
         memory_bytes=size_bytes(memory) // SCALE + OVERHEAD_BYTES if memory else 0,
         shm_bytes=_shm_bytes(template["spec"], container),
         labels=labels,
         folders=_folders(template["spec"], container, maps),
+        pre_stop=before_end.get("command", []),
     )
+
+
+def _readiness(container):
+    """Port and path of the readiness probe; a port may be named."""
+    probe = container["readinessProbe"]
+    asked = probe.get("httpGet") or probe["tcpSocket"]
+    named = {port["name"]: port["containerPort"] for port in container.get("ports", []) if "name" in port}
+    return named.get(asked["port"], asked["port"]), asked.get("path", "")
 
 
 def _folders(spec, container, maps):

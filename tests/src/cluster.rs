@@ -182,9 +182,16 @@ impl Node {
     /// Starts one that donates `bytes` and waits until its segment is mounted and it is ready.
     #[track_caller]
     pub fn start(master: &Master, bytes: u64) -> Self {
+        Self::start_with(master, bytes, &[])
+    }
+
+    /// The same with further flags.
+    #[track_caller]
+    pub fn start_with(master: &Master, bytes: u64, extra_flags: &[&str]) -> Self {
         let before = master.segment_names();
         let [port] = free_ports();
-        let flags = node_flags(master, port, &bytes.to_string());
+        let mut flags = node_flags(master, port, &bytes.to_string());
+        flags.extend(extra_flags.iter().map(|flag| (*flag).to_owned()));
         let mut program = Program::start(NODE, &flags);
         let mut name = None;
         let limit = START_DEADLINE + Duration::from_secs(CLIENT_TTL_SECONDS);

@@ -85,6 +85,13 @@ impl Program {
         Self::launch(file, command, None)
     }
 
+    /// The same with further environment variables.
+    pub fn start_file_with(file: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(file);
+        command.args(arguments).envs(variables.iter().copied());
+        Self::launch(file, command, None)
+    }
+
     fn launch(name: &str, mut command: Command, output: Option<File>) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the log can be made");
         let log = output.unwrap_or_else(|| {

@@ -7,6 +7,8 @@ mod descriptors;
 mod drain_command;
 #[cfg(all(test, feature = "store"))]
 mod drain_jobs;
+#[cfg(all(test, feature = "store"))]
+mod drain_on_stop;
 #[cfg(test)]
 mod flags;
 #[cfg(all(test, feature = "store"))]

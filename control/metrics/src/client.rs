@@ -7,6 +7,7 @@ use crate::exposition::Samples;
 use crate::family::MetricSource;
 use crate::master::BuildInfo;
 use crate::rpc_kind::RpcKind;
+use crate::traffic::TrafficTotals;
 use perigee_schemas::{Direction, Route};
 
 /// A call of the application.
@@ -131,6 +132,19 @@ impl ClientCells {
     /// Counts one call of the application with the payload bytes it moved.
     pub fn record_operation(&self, operation: ClientCall, bytes: u64, elapsed_ns: u64) {
         self.operations[operation as usize].record(bytes, elapsed_ns);
+    }
+
+    /// What calls of the application have read and written, in this order.
+    pub fn traffic(&self) -> [TrafficTotals; 2] {
+        Direction::ALL.map(|direction| {
+            let mut totals = TrafficTotals::default();
+            for call in ClientCall::ALL.into_iter().filter(|call| call.direction() == direction) {
+                let cells = &self.operations[call as usize];
+                totals.bytes += cells.bytes.get();
+                cells.latency_us.add_to(&mut totals.latency_us);
+            }
+            totals
+        })
     }
 
     /// Counts one call to the master.

@@ -13,6 +13,7 @@ pub mod family;
 pub mod limits;
 pub mod master;
 mod rpc_kind;
+mod traffic;
 
 pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
 pub use client::{ClientCall, ClientCells};
@@ -21,3 +22,4 @@ pub use exposition::Samples;
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};
 pub use master::{BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers};
 pub use rpc_kind::RpcKind;
+pub use traffic::{TrafficCells, TrafficReport, TrafficTotals};

@@ -6,7 +6,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Environment variable with the filter, for example `info`.
 const FILTER_VARIABLE: &str = "PERIGEE_LOG";
-const DEFAULT_FILTER: &str = "warn";
+/// The line of throughput and latency is written only if a variable asks for it.
+const DEFAULT_FILTER: &str = "warn,perigee_report=info";
 
 static BEGUN: Once = Once::new();
 

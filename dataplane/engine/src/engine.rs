@@ -26,6 +26,7 @@ use crate::request::Notify;
 use crate::segments::Segments;
 use crate::shared_memory::{Copiers, advertise, owner};
 use crate::slice::RequestSlice;
+use crate::traffic_log;
 use perigee_device::{GivenDevices, of_this_host};
 use perigee_discovery::{
     BoundServer, Directory, DiscoveryError, Extra, HandshakeClient, HandshakeServer, OwnAddress,
@@ -39,6 +40,7 @@ use perigee_mover::{
 use perigee_rdma::Rdma;
 use perigee_schemas::Identity;
 use perigee_settings::Protocols;
+use perigee_shard::Periodic;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,6 +97,8 @@ struct EngineState {
     document: SegmentDocument,
     /// Managed buffers, from the first one on.
     arena: Mutex<Option<Arena>>,
+    /// Writes what was moved to the log, if that is wanted.
+    report: Mutex<Option<Periodic>>,
     closed: AtomicBool,
     /// Held for reading by callers that move bytes themselves; closing waits for them.
     gate: RwLock<()>,
@@ -145,7 +149,9 @@ impl TransferEngine {
         let notify_sender = Arc::new(NotifySender::new(directory.clone(), probes.clone()));
         let routes = (rdma.is_some(), options.shares_memory);
         let segments = Arc::new(Segments::new(directory.clone(), ledger.clone(), routes));
+        let report = begin_report(&mut options)?;
         let inner = EngineState {
+            report: Mutex::new(report),
             identity,
             rpc_port,
             registry,
@@ -328,6 +334,7 @@ impl EngineState {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
+        drop(self.report.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.directory.close();
         self.batches.give_up_waiting(&EngineError::Closed);
         self.handshake.close();
@@ -356,6 +363,17 @@ impl fmt::Debug for TransferEngine {
             .field("name", &self.inner.name)
             .finish_non_exhaustive()
     }
+}
+
+/// Has the log say what is moved, if that is wanted.
+fn begin_report(options: &mut EngineOptions) -> Result<Option<Periodic>, EngineError> {
+    let Some(interval) = options.report_interval else {
+        return Ok(None);
+    };
+    let begun = traffic_log::begin(interval, options.observer.clone());
+    let (report, observer) = begun.map_err(|error| EngineError::Start(error.to_string()))?;
+    options.observer = observer;
+    Ok(Some(report))
 }
 
 fn random_identity() -> Result<Identity, EngineError> {

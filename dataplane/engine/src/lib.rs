@@ -34,6 +34,7 @@ mod shard_server;
 mod shared_memory;
 mod slice;
 mod target;
+mod traffic_log;
 
 pub use engine::TransferEngine;
 pub use error::{BatchError, BufferError, EngineError};

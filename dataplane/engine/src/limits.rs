@@ -59,4 +59,9 @@ pub const MANAGED_BYTES_MIN: u64 = 8 << 10;
 /// Largest managed buffer.
 pub const MANAGED_BYTES_MAX: u64 = 256 << 20;
 
+/// Pause between two lines about what was read and written, if none is set...
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// ... and the longest that can be set, in seconds.
+pub(crate) const REPORT_SECONDS_MAX: u64 = 86_400;
+
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);

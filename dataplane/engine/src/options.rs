@@ -3,7 +3,7 @@
 //! Invariant: a value that cannot be used is refused by name before anything is started.
 
 use crate::error::EngineError;
-use crate::limits::TRANSFER_DEADLINE;
+use crate::limits::{REPORT_INTERVAL, REPORT_SECONDS_MAX, TRANSFER_DEADLINE};
 use crate::observer::{BatchObserver, Unobserved};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
@@ -68,6 +68,9 @@ pub struct EngineOptions {
     pub accelerators: Option<GivenDevices>,
     /// Stands in for the host's RDMA devices.
     pub fabric: Option<GivenFabric>,
+    /// How often a line in the log says what was read and written (`MC_TE_METRIC`,
+    /// `MC_TE_METRIC_INTERVAL_SECONDS`); `None` writes none.
+    pub report_interval: Option<Duration>,
     /// Who counts.
     pub observer: Arc<dyn BatchObserver>,
 }
@@ -131,9 +134,17 @@ impl EngineOptions {
             discovery: DiscoverySettings::from_variables(&variable).map_err(EngineError::from)?,
             accelerators: None,
             fabric: None,
+            report_interval: report_interval(&variables)?,
             observer: Arc::new(Unobserved),
         })
     }
+}
+
+fn report_interval(variables: &Variables<'_>) -> Result<Option<Duration>, EngineError> {
+    let seconds = variables.within("MC_TE_METRIC_INTERVAL_SECONDS", 1..=REPORT_SECONDS_MAX)?;
+    let is_wanted = variables.switch("MC_TE_METRIC", false)?;
+    let interval = seconds.map_or(REPORT_INTERVAL, Duration::from_secs);
+    Ok(is_wanted.then_some(interval))
 }
 
 impl EngineOptions {
@@ -167,6 +178,9 @@ mod tests {
         assert_eq!(forced("MC_FORCE_HCA").unwrap(), ("rdma".to_owned(), true));
         assert!(with("", "").unwrap().shares_memory);
         assert!(!with("PERIGEE_SHARED_MEMORY", "0").unwrap().shares_memory);
+        assert_eq!(with("MC_TE_METRIC", "on").unwrap().report_interval, Some(REPORT_INTERVAL));
+        assert_eq!(with("MC_TE_METRIC_INTERVAL_SECONDS", "9").unwrap().report_interval, None);
+        assert!(with("MC_TE_METRIC_INTERVAL_SECONDS", "0").is_err());
         let error = with("PERIGEE_ENGINE_SHARDS", "many").unwrap_err();
         assert!(error.to_string().contains("PERIGEE_ENGINE_SHARDS"), "{error}");
     }

@@ -29,6 +29,8 @@ pub struct NodeConfig {
     pub device_names: String,
     /// How long a start waits for the master.
     pub max_wait: Duration,
+    /// How long a stop moves objects away first, and the master's HTTP port; `None` drops them.
+    pub drain: Option<StopDrain>,
     /// Where the HTTP routes are served, when switched on.
     pub http: Option<SocketAddr>,
     /// Settings of the data path.
@@ -39,6 +41,15 @@ pub struct NodeConfig {
     pub changed: Vec<String>,
     /// What the operator should know about these settings; log each once.
     pub warnings: Vec<String>,
+}
+
+/// What a stop does about the objects of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopDrain {
+    /// Longest time for moving them to other nodes.
+    pub patience: Duration,
+    /// HTTP port of the master.
+    pub master_port: u16,
 }
 
 /// How the node is called.

@@ -2,6 +2,7 @@
 //! success at any moment, also while it still waits for its master.
 
 use crate::config::NodeConfig;
+use crate::drain::DrainJobs;
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
 use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
@@ -17,6 +18,7 @@ use perigee_store::Store;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 enum Event {
     Opened(Box<Result<Option<Store>, NodeError>>),
@@ -57,6 +59,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         if let Some(introduction) = introduction {
             introduction.stop();
         }
+        drain(config, &store);
         leave(store);
     }
     if let Some(page) = page {
@@ -162,6 +165,26 @@ fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>)
         http = http.as_deref().unwrap_or("off"),
         "Ready"
     );
+}
+
+/// Moves the objects of the node to others, if that is wanted. What is not moved in time is dropped
+/// with the memory.
+fn drain(config: &NodeConfig, store: &Store) {
+    let Some(drain) = config.drain.filter(|_| config.segment_bytes > 0) else {
+        return;
+    };
+    let started = Instant::now();
+    tracing::info!(patience = ?drain.patience, "Moving objects to other nodes; another signal ends at once");
+    let jobs = DrainJobs::of(&config.master, drain.master_port);
+    match jobs.run(&[store.hostname()], started + drain.patience) {
+        Ok(moved) => tracing::info!(
+            objects = moved.objects,
+            bytes = moved.bytes,
+            took = ?started.elapsed(),
+            "All objects were moved"
+        ),
+        Err(error) => tracing::error!(%error, "Objects are dropped with this node"),
+    }
 }
 
 /// Unmounts and closes, for a bounded time: the memory is given back with the process anyway.

@@ -4,6 +4,7 @@
 
 pub mod config;
 mod daemon;
+mod drain;
 mod error;
 mod introduction;
 pub mod limits;
@@ -14,7 +15,8 @@ mod signals;
 mod status_page;
 mod summary;
 
-pub use config::{NodeConfig, NodeStart};
+pub use config::{NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
+pub use drain::{DrainError, DrainJobs, Moved};
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};

@@ -40,3 +40,12 @@ pub const DESCRIPTORS_MIN: u64 = 32;
 
 /// Longest time that leaving the cluster may take before the program ends without it.
 pub const CLOSE_DEADLINE: Duration = Duration::from_secs(12);
+
+/// Longest time that moving objects away before a stop may be given, in milliseconds (one day).
+pub const DRAIN_TIMEOUT_MS_MAX: i128 = 86_400_000;
+
+/// Longest wait for one answer of the master about a drain.
+pub const DRAIN_ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Pause between two looks at a drain job.
+pub const DRAIN_POLL_PAUSE: Duration = Duration::from_millis(200);

@@ -27,6 +27,7 @@ from ._store_service.arguments import (
 from ._store_service.object_routes import ObjectRoutes
 from ._store_service.requests import MAX_BODY_BYTES, BodyBudget, guarded
 from ._store_service.segment_routes import SegmentRoutes
+from ._store_service.stop_drain import StopDrain
 from .mooncake_config import MooncakeConfig
 from .store import MooncakeDistributedStore
 
@@ -44,11 +45,13 @@ class MooncakeStoreService:
         store: Any = None,
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
+        drain: StopDrain | None = None,
     ) -> None:
         self.config = config
         self.store = MooncakeDistributedStore() if store is None else store
         self.host = host
         self.port = port
+        self.drain = drain
         self.bodies = BodyBudget()
         self._objects = ObjectRoutes(self.store)
         self._segments = SegmentRoutes(self.store, config.protocol)
@@ -107,19 +110,23 @@ class MooncakeStoreService:
         logger.info("REST API started on %s port %d", self.host, self.port)
 
     async def stop(self) -> None:
-        """Stop listening, then close the store, which withdraws its memory from the cluster."""
+        """Stop listening, drain if wanted, close the store: its memory leaves the cluster."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+            if self.drain is not None:
+                await self.drain.run(self.config.master_server_address, self.store.get_hostname())
         await asyncio.to_thread(self.store.close)
         logger.info("Store service stopped")
 
 
 async def serve(options: argparse.Namespace) -> int:
     """Run the service until SIGINT or SIGTERM; returns the exit status."""
-    service = MooncakeStoreService(
-        load_config(options.config, options.define), host=options.host, port=options.port
-    )
+    drain = None
+    if options.drain_on_stop > 0:
+        drain = StopDrain(options.drain_on_stop, options.master_metrics_port)
+    config = load_config(options.config, options.define)
+    service = MooncakeStoreService(config, host=options.host, port=options.port, drain=drain)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -136,6 +143,9 @@ async def serve(options: argparse.Namespace) -> int:
         await stopping.wait()
         return 0
     finally:
+        # Another signal does not wait for the end.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
         starting.cancel()
         interrupted.cancel()
         await service.stop()

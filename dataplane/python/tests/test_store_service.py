@@ -54,6 +54,14 @@ def test_arguments_have_the_documented_defaults():
     )
 
 
+def test_a_stop_drains_for_seconds():
+    assert parse_arguments([]).drain_on_stop == 0
+    options = parse_arguments(["--drain_on_stop=60s", "--master-metrics-port=8"])
+    assert (options.drain_on_stop, options.master_metrics_port) == (60, 8)
+    with pytest.raises(SystemExit):
+        parse_arguments(["--drain-on-stop=-1"])
+
+
 def test_it_listens_at_the_given_address():
     assert parse_arguments([]).host == "0.0.0.0"
     assert parse_arguments(["--host=127.0.0.1"]).host == "127.0.0.1"

@@ -21,6 +21,7 @@ mod limits;
 mod local;
 mod mailbox;
 mod own_process;
+mod periodic;
 mod poller;
 mod pool;
 mod shard;
@@ -52,6 +53,7 @@ pub use perigee_reactor::{
     Backend, BackendChoice, ChoiceError, Congestion, Guard, MEMLOCK_BYTES_MIN, Message,
     SocketError, UringUnavailable, choice, connect_blocking, probe, reactor_name,
 };
+pub use periodic::Periodic;
 pub use poller::Poller;
 pub use shard::{Shard, ShardOptions, StopError};
 pub use shard_of::{ShardOf, ShardStartError};

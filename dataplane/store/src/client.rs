@@ -19,6 +19,7 @@ use crate::mover::ReplicaMover;
 use crate::ports::PortClaims;
 use crate::rdma;
 use crate::refusals::Refusals;
+use crate::traffic_log;
 use crate::unreachable::UnreachableOwners;
 use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::shared::host_id;
@@ -28,10 +29,11 @@ use perigee_rpc::{CallError, ClientOptions, LentSegments, MasterClient};
 use perigee_schemas::Status;
 use perigee_schemas::session::Role;
 use perigee_settings::SettingError;
-use perigee_shard::monotonic;
+use perigee_shard::{Periodic, monotonic};
 use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One client. Shared by all threads of a process.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub struct Store {
     pub(crate) unreachable: Arc<UnreachableOwners>,
     open: AtomicBool,
     shows_metrics: bool,
+    report_interval: Option<Duration>,
+    report: Mutex<Option<Periodic>>,
 }
 
 /// What stands for no tenant in particular.
@@ -160,6 +164,8 @@ impl Store {
             unreachable,
             open: AtomicBool::new(true),
             shows_metrics: environment.shows_metrics,
+            report_interval: environment.report_interval,
+            report: Mutex::default(),
             config,
         })
     }
@@ -180,6 +186,9 @@ impl Store {
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
+        let report = self.report_interval.map(|interval| traffic_log::begin(&self.cells, interval));
+        let report = report.transpose().map_err(|error| StoreError::System(error.to_string()))?;
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
         Ok(())
     }
 
@@ -194,6 +203,7 @@ impl Store {
         if !self.open.swap(false, Ordering::AcqRel) {
             return;
         }
+        drop(self.report.lock().unwrap_or_else(PoisonError::into_inner).take());
         let heartbeat = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let answers = heartbeat.is_none_or(Heartbeat::stop);
         self.mover.stop();

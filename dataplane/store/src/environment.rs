@@ -2,6 +2,7 @@
 //! mean the same.
 
 use crate::error::StoreError;
+use crate::limits::REPORT_SECONDS_MAX;
 use crate::port_range::{FIRST, LAST, PortRange};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
@@ -71,6 +72,9 @@ pub struct StoreEnvironment {
     pub strict_segment: bool,
     /// Metrics are shown on the HTTP port (`MC_STORE_CLIENT_METRIC`); on by default.
     pub shows_metrics: bool,
+    /// How often a line in the log says what was read and written (`MC_STORE_CLIENT_METRIC_INTERVAL`,
+    /// in seconds); `None` without metrics, or with 0.
+    pub report_interval: Option<Duration>,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: DiscoverySettings,
     /// Stands in for the host's accelerators; `None` looks for CUDA's driver.
@@ -136,11 +140,19 @@ impl StoreEnvironment {
             huge_page_bytes: huge_page_bytes(&variables)?,
             strict_segment: variables.switch("PERIGEE_STRICT_SEGMENT", false)?,
             shows_metrics: variables.switch("MC_STORE_CLIENT_METRIC", true)?,
+            report_interval: report_interval(&variables)?,
             discovery: DiscoverySettings::from_variables(&variable)?,
             accelerators: None,
             fabric: None,
         })
     }
+}
+
+fn report_interval(variables: &Variables<'_>) -> Result<Option<Duration>, StoreError> {
+    let seconds = variables.within("MC_STORE_CLIENT_METRIC_INTERVAL", 0..=REPORT_SECONDS_MAX)?;
+    let shown = variables.switch("MC_STORE_CLIENT_METRIC", true)?;
+    let wanted = seconds.filter(|seconds| *seconds > 0 && shown);
+    Ok(wanted.map(Duration::from_secs))
 }
 
 fn huge_page_bytes(variables: &Variables<'_>) -> Result<Option<u64>, StoreError> {
@@ -201,6 +213,7 @@ mod tests {
             ("MC_RPC_PROTOCOL", "udp"),
             ("MC_STORE_HUGEPAGE_SIZE", "4MB"),
             ("MC_STORE_CLIENT_METRIC", "some"),
+            ("MC_STORE_CLIENT_METRIC_INTERVAL", "-1"),
         ] {
             let error = with(name, value).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");

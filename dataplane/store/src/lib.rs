@@ -31,6 +31,7 @@ mod ranges;
 mod rdma;
 mod read_failure;
 mod refusals;
+mod traffic_log;
 mod unreachable;
 
 pub use api::{

@@ -59,3 +59,5 @@ const _: () = assert!(DEVICE_STAGE_BYTES_MIN <= STAGED_BYTES_MAX);
 /// Steps in which the master hears how much memory there is for a segment, while it is less than
 /// all of it.
 pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;
+/// Longest pause between two lines about what was read and written, in seconds.
+pub(crate) const REPORT_SECONDS_MAX: u64 = 86_400;

@@ -3,18 +3,16 @@
 //! Invariant: success means that every object was moved, and the program ends soon after its time
 //! either way.
 
-mod job;
-
 use crate::failure::Failure;
 use crate::invocation::Invocation;
-use crate::limits::{DRAIN_ANSWER_DEADLINE, DRAIN_TIMEOUT_MS_MAX};
+use crate::limits::DRAIN_ANSWER_DEADLINE;
 use crate::output;
 use crate::status::segments_of;
-use job::{Jobs, Moved};
 use nix::ifaddrs::getifaddrs;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind};
+use perigee_node::limits::DRAIN_TIMEOUT_MS_MAX;
+use perigee_node::{DrainError, DrainJobs, Moved};
 use perigee_rpc::SegmentUse;
-use perigee_schemas::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
@@ -59,46 +57,6 @@ const DRAIN: Program = Program {
     tables: &[("Drain", FLAGS)],
 };
 
-/// Why segments are not empty now.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DrainError {
-    /// Nothing says which client is meant.
-    #[error(
-        "Several clients have segments at the addresses of this host: {0}; give --segment=NAME"
-    )]
-    Ambiguous(String),
-    /// The master's HTTP port did not answer.
-    #[error("The master does not answer at {url}: {reason}; --metrics_port gives its HTTP port")]
-    NoAnswer {
-        /// What was asked.
-        url: String,
-        /// What went wrong.
-        reason: String,
-    },
-    /// The master refused the job.
-    #[error("The master refused to drain: {0}")]
-    Refused(String),
-    /// The job ended without success.
-    #[error(
-        "Not every object could be moved: {0}; clients still read what is left until its owner stops"
-    )]
-    Left(String),
-    /// The job goes on in the master.
-    #[error("There was no time to move all: {0}; give a longer --timeout")]
-    Late(String),
-}
-
-impl DrainError {
-    /// The status whose exit code the program ends with.
-    pub(crate) fn status(&self) -> Status {
-        match self {
-            Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
-            Self::NoAnswer { .. } => Status::RpcFail,
-            Self::Left(_) | Self::Late(_) => Status::NoAvailableHandle,
-        }
-    }
-}
-
 /// Empties segments and says what was moved.
 pub(crate) fn run(
     invocation: &Invocation,
@@ -114,7 +72,8 @@ pub(crate) fn run(
     if names.is_empty() {
         return Ok(output::print("Nothing to drain: no segment of this host takes objects\n")?);
     }
-    let jobs = Jobs::of(settings.text("master_server_address"), settings.integer("metrics_port"));
+    let jobs =
+        DrainJobs::of(settings.text("master_server_address"), settings.integer("metrics_port"));
     let moved = jobs.run(&names, until)?;
     Ok(output::print(&summary(&names, &moved, started.elapsed()))?)
 }

@@ -1,12 +1,11 @@
 //! Why the program ends without success. Invariant: every failure has one exit code, and the same
 //! status has the same code wherever it comes from.
 
-use crate::drain::DrainError;
 use perigee_agent::AgentError;
 use perigee_bench::BenchError;
 use perigee_flags::FlagError;
 use perigee_http::HttpStartError;
-use perigee_node::NodeError;
+use perigee_node::{DrainError, NodeError};
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
 use perigee_service::DaemonError;

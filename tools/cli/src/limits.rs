@@ -14,14 +14,8 @@ pub(crate) const LOG_FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest wait of `perigee status` that can be set, in milliseconds.
 pub(crate) const STATUS_TIMEOUT_MS_MAX: i128 = 600_000;
 
-/// Longest time `perigee drain` may be given, in milliseconds.
-pub(crate) const DRAIN_TIMEOUT_MS_MAX: i128 = 86_400_000;
-
-/// Longest wait of `perigee drain` for one answer of the master.
+/// Longest wait of `perigee drain` for the list of segments.
 pub(crate) const DRAIN_ANSWER_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Pause between two looks at a drain job.
-pub(crate) const DRAIN_POLL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Longest wait for the data port of one segment.
 pub(crate) const REACH_DEADLINE: Duration = Duration::from_secs(2);

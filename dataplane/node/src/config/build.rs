@@ -1,7 +1,7 @@
 //! From merged settings to [`NodeConfig`]. Invariant: what a table entry cannot check (addresses,
 //! lists, rules between settings) is checked here, with the name of the setting in the message.
 
-use super::{Metadata, NodeConfig, NodeName};
+use super::{Metadata, NodeConfig, NodeName, StopDrain};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_settings::congestion;
@@ -30,6 +30,7 @@ pub(super) fn node_config(
         protocol: settings.text("protocol").to_owned(),
         device_names: settings.text("device_names").to_owned(),
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
+        drain: drain(settings),
         http: http(settings)?,
         environment: data_path(settings, environment)?,
         log: LogSettings::from_settings(settings),
@@ -101,6 +102,12 @@ fn master(settings: &Settings) -> Result<String, FlagError> {
         return Err(refuse(settings, "master_server_address", expected));
     }
     Ok(address.to_owned())
+}
+
+fn drain(settings: &Settings) -> Option<StopDrain> {
+    let patience = Duration::from_secs(settings.integer("drain_on_stop"));
+    let master_port = settings.integer("master_metrics_port");
+    (!patience.is_zero()).then_some(StopDrain { patience, master_port })
 }
 
 fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {

@@ -2,8 +2,8 @@
 //! Mooncake's types and defaults; what is ours has a group of its own.
 
 use crate::limits::{
-    CPU_NUMBER_MAX, DATA_SHARDS_MAX, POLL_US_MAX, PORT_MAX, SEGMENT_BYTES_MAX, THREADS_MAX,
-    WAIT_MS_MAX,
+    CPU_NUMBER_MAX, DATA_SHARDS_MAX, DRAIN_TIMEOUT_MS_MAX, POLL_US_MAX, PORT_MAX,
+    SEGMENT_BYTES_MAX, THREADS_MAX, WAIT_MS_MAX,
 };
 use perigee_flags::{ALLOW_UNBUILT, Flag, LOG_FLAGS, Program, ValueKind};
 
@@ -22,6 +22,7 @@ pub const NODE: Program = Program {
         ("Cluster", CLUSTER),
         ("Memory", MEMORY),
         ("HTTP", HTTP),
+        ("Stop", STOP),
         ("Data path", DATA_PATH),
         ("Logs", LOG_FLAGS),
     ],
@@ -142,6 +143,24 @@ const HTTP: &[Flag] = &[
     )
     .within(0, PORT_MAX),
     Flag::new("http_host", ValueKind::Text, "0.0.0.0", "IP address the HTTP server listens on"),
+];
+
+const STOP: &[Flag] = &[
+    Flag::new(
+        "drain_on_stop",
+        ValueKind::Uint64,
+        "0",
+        "Longest time in seconds for which a stop moves the objects here to other nodes first; 0 \
+         drops them",
+    )
+    .within(0, DRAIN_TIMEOUT_MS_MAX / 1000),
+    Flag::new(
+        "master_metrics_port",
+        ValueKind::Int32,
+        "9003",
+        "HTTP port of the master, which a drain is asked for at",
+    )
+    .within(1, PORT_MAX),
 ];
 
 const DATA_PATH: &[Flag] = &[

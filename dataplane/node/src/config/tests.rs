@@ -35,6 +35,7 @@ const HINTS: &[&[&str]] = &[
     &["--metadata_server=P2PHANDSHAKE"],
     &["--http_port=2", "--enable_http_server"],
     &["--http_host=127.0.0.1", "--enable_http_server"],
+    &["--master_metrics_port=2", "--drain_on_stop=1"],
     &["--data_shards=5"],
     &["--data_cpus=0"],
     &["--bind_address=127.0.0.1"],
@@ -140,6 +141,15 @@ fn values_that_cannot_be_used_are_refused_by_name() {
     }
     let text = load(&["--enable_http_server", "--http_host=x"]).unwrap_err().to_string();
     assert!(text.contains("http_host"), "{text}");
+}
+
+#[test]
+fn a_stop_drains_for_as_long_as_is_said() {
+    assert_eq!(load(&[]).unwrap().drain, None);
+    let drain = load(&["--drain_on_stop=90", "--master_metrics_port=8"]).unwrap().drain;
+    let expected = StopDrain { patience: Duration::from_secs(90), master_port: 8 };
+    assert_eq!(drain, Some(expected));
+    assert!(load(&["--drain_on_stop=soon"]).unwrap_err().to_string().contains("drain_on_stop"));
 }
 
 #[test]

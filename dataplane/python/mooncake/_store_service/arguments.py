@@ -13,10 +13,12 @@ from ..mooncake_config import MooncakeConfig, parse_port
 DEFAULT_HOST = "0.0.0.0"
 DEFAULT_PORT = 8080
 DEFAULT_MAX_WAIT_S = 60.0
+DEFAULT_MASTER_METRICS_PORT = 9003
+DRAIN_S_MAX = 86_400
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the parsed command line: config, define, port, max_wait_time."""
+    """Return the parsed command line: config, define, port, the waits."""
     parser = argparse.ArgumentParser(
         prog="mooncake_store_service", description="Mooncake Store Service with REST API"
     )
@@ -42,6 +44,22 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         default=DEFAULT_MAX_WAIT_S,
         help="Seconds to go on trying to reach the cluster (default: 60)",
     )
+    parser.add_argument(
+        "--drain-on-stop",
+        "--drain_on_stop",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="Longest time for which a stop moves the objects here to other stores first "
+        "(default: 0, which drops them)",
+    )
+    parser.add_argument(
+        "--master-metrics-port",
+        "--master_metrics_port",
+        type=_port,
+        default=DEFAULT_MASTER_METRICS_PORT,
+        help="HTTP port of the master, which a drain is asked for at (default: 9003)",
+    )
     return parser.parse_args(arguments)
 
 
@@ -50,6 +68,13 @@ def _port(text: str) -> int:
         return parse_port(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text.removesuffix("s"))
+    if not 0 <= seconds <= DRAIN_S_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to {DRAIN_S_MAX} seconds")
+    return seconds
 
 
 def load_config(path: str | None, defines: Sequence[str]) -> MooncakeConfig:

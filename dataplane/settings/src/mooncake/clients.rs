@@ -58,7 +58,10 @@ pub(super) const STORE: Group = Group {
         (&["MC_STORE_USE_HUGEPAGE"], Honoured("lends huge pages")),
         (&["MC_STORE_HUGEPAGE_SIZE"], Honoured("size of huge pages")),
         (&["MC_STORE_CLIENT_METRIC"], Honoured("metrics on the HTTP port of the client")),
-        (&["MC_STORE_CLIENT_METRIC_INTERVAL"], NotBuilt("clients log no summary of metrics")),
+        (
+            &["MC_STORE_CLIENT_METRIC_INTERVAL"],
+            Honoured("line of throughput and latency in the log"),
+        ),
         (
             &["MC_STORE_CLIENT_METRIC_BANDWIDTH"],
             NotNeeded("rates follow from the byte counters of the HTTP port"),

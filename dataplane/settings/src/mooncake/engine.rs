@@ -22,7 +22,10 @@ pub(super) const GENERAL: Group = Group {
             &["MC_LEGACY_RPC_PORT_BINDING"],
             NotNeeded("a handshake port is bound before it is announced"),
         ),
-        (&["MC_TE_METRIC", "MC_TE_METRIC_INTERVAL_SECONDS"], NotBuilt("engines log no summary")),
+        (
+            &["MC_TE_METRIC", "MC_TE_METRIC_INTERVAL_SECONDS"],
+            Honoured("line of throughput and latency in the log"),
+        ),
         (
             &["MC_USE_TENT", "MC_USE_TEV1", "MC_TENT_CONF", "MC_TENT_RPC_THREADS"],
             NotBuilt("there is one engine, which has no TENT configuration"),

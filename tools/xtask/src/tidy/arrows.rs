@@ -38,9 +38,11 @@ const SEAMS: [(&str, &[&str]); 10] = [
             "control/http",
             "control/metadata",
             "control/service",
+            "dataplane/client",
             "dataplane/discovery",
             "dataplane/node",
             "ebpf",
+            "tests",
         ],
     ),
     (

@@ -1,7 +1,8 @@
-//! Drain jobs over the master's HTTP port. Invariant: every request and the whole wait end in time.
+//! Emptying segments before they stop: drain jobs over the master's HTTP port. Invariant: every
+//! request and the whole wait end in time.
 
-use super::DrainError;
 use crate::limits::{DRAIN_ANSWER_DEADLINE, DRAIN_POLL_PAUSE};
+use perigee_schemas::Status;
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -10,21 +11,71 @@ const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
 
 /// What a job has moved.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Moved {
-    pub(super) objects: u64,
-    pub(super) bytes: u64,
+pub struct Moved {
+    /// How many objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
-/// The jobs of one master.
-pub(super) struct Jobs {
+/// Why segments are not empty now.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// Nothing says which client is meant.
+    #[error(
+        "Several clients have segments at the addresses of this host: {0}; give --segment=NAME"
+    )]
+    Ambiguous(String),
+    /// The master's HTTP port did not answer.
+    #[error(
+        "The master does not answer at {url}: {reason}; {MASTER_PORT_FLAGS} gives its HTTP port"
+    )]
+    NoAnswer {
+        /// What was asked.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// The master refused the job.
+    #[error("The master refused to drain: {0}")]
+    Refused(String),
+    /// The job ended without success.
+    #[error(
+        "Not every object could be moved: {0}; clients still read what is left until its owner stops"
+    )]
+    Left(String),
+    /// The job goes on in the master.
+    #[error("There was no time to move all: {0}; give it more time")]
+    Late(String),
+}
+
+/// Of `perigee drain` and of the node.
+const MASTER_PORT_FLAGS: &str = "--metrics_port, of a node --master_metrics_port,";
+
+impl DrainError {
+    /// The status whose exit code a program ends with.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
+            Self::NoAnswer { .. } => Status::RpcFail,
+            Self::Left(_) | Self::Late(_) => Status::NoAvailableHandle,
+        }
+    }
+}
+
+/// The drain jobs of one master.
+#[derive(Debug)]
+pub struct DrainJobs {
     agent: ureq::Agent,
     /// `http://HOST:PORT/api/v1/drain_jobs`
     url: String,
 }
 
-impl Jobs {
+impl DrainJobs {
     /// `master` is the `HOST:PORT` of its RPC port.
-    pub(super) fn of(master: &str, http_port: u64) -> Self {
+    #[must_use]
+    pub fn of(master: &str, http_port: u16) -> Self {
         let host = master.rsplit_once(':').map_or(master, |(host, _)| host);
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(DRAIN_ANSWER_DEADLINE))
@@ -36,8 +87,11 @@ impl Jobs {
         }
     }
 
-    /// Starts a job for these segments and waits for its end.
-    pub(super) fn run(&self, segments: &[String], until: Instant) -> Result<Moved, DrainError> {
+    /// Starts a job for these segments and waits for its end, at most until then.
+    ///
+    /// # Errors
+    /// The master does not answer or refuses, or objects are left.
+    pub fn run(&self, segments: &[String], until: Instant) -> Result<Moved, DrainError> {
         let body = json!({ "segments": segments }).to_string();
         let request = self.agent.post(&self.url).header(TRUSTED_HOST.0, TRUSTED_HOST.1);
         let created = self.parsed(request.send(&body))?;
@@ -112,7 +166,7 @@ mod tests {
     fn the_http_port_is_on_the_masters_host() {
         for (master, host) in [("m:50051", "m"), ("[fe80::1]:50051", "[fe80::1]"), ("m", "m")] {
             let url = format!("http://{host}:9003/api/v1/drain_jobs");
-            assert_eq!(Jobs::of(master, 9003).url, url);
+            assert_eq!(DrainJobs::of(master, 9003).url, url);
         }
     }
 

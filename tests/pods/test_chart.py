@@ -1,0 +1,71 @@
+"""What the Helm chart renders, played as pods like the plain manifests."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "tools" / "deploy" / "helm" / "perigee"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
+#: `tests/packages/run.sh --install` puts it there.
+HELM = shutil.which("helm") or TARGET / "tools" / "helm"
+MASTER, STORE = "cache-master", "cache-store"
+ENGINE_PORT = 8000
+PAGE_BYTES = 64 << 10
+PAGES = 32
+TIMEOUT_S = 60
+#: Leases that end soon, so that objects can be moved.
+SHORT_LEASES = {"master": {"args": ["--default_kv_lease_ttl=1000"]}}
+KINDS = [
+    pytest.param({"kind": "StatefulSet", "replicas": 2}, id="stateful-set"),
+    pytest.param({"kind": "DaemonSet"}, id="daemon-set"),
+]
+
+
+@pytest.fixture
+def render(tmp_path):
+    if not Path(HELM).is_file():
+        pytest.skip("no helm here: `tests/packages/run.sh --install` gets it")
+
+    def rendered(values):
+        file = tmp_path / "values.yaml"
+        file.write_text(json.dumps(values))
+        words = [str(HELM), "template", "cache", str(CHART), "--values", str(file)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+    return rendered
+
+
+def start_engine(cluster, index):
+    """An inference engine in a pod of its own, which knows the master by its service."""
+    environment = {"MOONCAKE_MASTER": f"{MASTER}:50051", "MOONCAKE_GLOBAL_SEGMENT_SIZE": "0"}
+    command = ["python", "-m", "page_store", str(ENGINE_PORT)]
+    return cluster.start_command(f"engine-{index}", command, environment).wait_for_port(ENGINE_PORT)
+
+
+def pages(name):
+    return {"keys": [f"{name}/{page}" for page in range(PAGES)], "page_bytes": PAGE_BYTES}
+
+
+@pytest.mark.parametrize("store", KINDS)
+def test_pages_outlive_a_store_pod_of_the_chart_that_is_deleted(play, render, store):
+    cluster = play(render({**SHORT_LEASES, "store": {**store, "drainSeconds": 60}}))
+    master = cluster.start(MASTER)
+    first = cluster.start(STORE, 0)
+    writer = start_engine(cluster, 0)
+    assert writer.ask(ENGINE_PORT, "/put", pages("first")) == [0] * PAGES
+    second = cluster.start(STORE, 1)
+    reader = start_engine(cluster, 1)
+    assert reader.ask(ENGINE_PORT, "/get", pages("first")) == ["right"] * PAGES
+    assert cluster.delete(first) is not None, "it ends within its grace period"
+    assert reader.ask(ENGINE_PORT, "/get", pages("first")) == ["right"] * PAGES, master.log()
+    status, body = master.http("GET", 9003, "/get_segments_detail")
+    owners = [one["te_endpoint"].rpartition(":")[0] for one in json.loads(body)["segments"]]
+    assert (status, owners) == (200, [second.address])
