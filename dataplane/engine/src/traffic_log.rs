@@ -5,7 +5,7 @@ use crate::error::EngineError;
 use crate::observer::BatchObserver;
 use crate::request::Direction;
 use perigee_metrics::{TrafficCells, TrafficReport};
-use perigee_mover::RemoteRoute;
+use perigee_schemas::Route;
 use perigee_shard::{Periodic, monotonic};
 use std::io;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ struct TrafficObserver {
 }
 
 impl BatchObserver for TrafficObserver {
-    fn moved(&self, route: RemoteRoute, direction: Direction, bytes: u64, elapsed: Duration) {
+    fn moved(&self, route: Route, direction: Direction, bytes: u64, elapsed: Duration) {
         self.cells[usize::from(direction == Direction::Write)].record(bytes, elapsed);
         self.next.moved(route, direction, bytes, elapsed);
     }
 
-    fn failed(&self, route: RemoteRoute, error: &EngineError) {
+    fn failed(&self, route: Route, error: &EngineError) {
         self.next.failed(route, error);
     }
 }

@@ -68,7 +68,7 @@ impl ObjectStore {
     /// # Errors
     /// The memory is not to be had, or the master refuses it.
     pub fn lend(&self, bytes: u64) -> Result<(), ObjectError> {
-        let mounted = self.raw().mount_segment(bytes);
+        let mounted = self.raw().mount_segment(bytes, None);
         mounted.map(drop).map_err(|status| self.error("the segment", status))
     }
 
