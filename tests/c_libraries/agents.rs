@@ -1,5 +1,5 @@
-//! Agents of inference engines on `libtransfer_engine.so`: the calls that NIXL and TensorRT-LLM make,
-//! and NIXL's own plugin where its sources are at hand.
+//! Agents of inference engines on `libtransfer_engine.so`: the calls that NIXL and TensorRT-LLM
+//! make, and NIXL's own plugin where its sources are at hand.
 
 use crate::compiler::{Programs, finish, run};
 use crate::library::{ENGINE, source};

@@ -1,4 +1,5 @@
-//! C and C++ programs as users build them: with `cc` or `c++`, one of the libraries, and its header.
+//! C and C++ programs as users build them: with `cc` or `c++`, one of the libraries, and its
+//! header.
 //! Invariant: a program is built once plainly and, where the compiler can, once with
 //! AddressSanitizer, and both play.
 

@@ -1,5 +1,5 @@
-//! Why an object was not put, got or removed. Invariant: every error names its object, and keeps the
-//! code that clients in other languages see.
+//! Why an object was not put, got or removed. Invariant: every error names its object, and keeps
+//! the code that clients in other languages see.
 
 use perigee_schemas::Status;
 use std::fmt;
@@ -58,8 +58,8 @@ impl ObjectFault {
             Self::Unreachable => "the cluster does not answer; see the log for the address",
             Self::Transfer => "its bytes did not arrive; try again",
             Self::Argument => {
-                "its key or its memory cannot be used; an object has at least one byte and its target room \
-                               for all of it"
+                "its key or its memory cannot be used; an object has at least one byte, and its \
+                 target room for all of it"
             }
             Self::Closed => "the store is closed",
             Self::Refused => "the cluster refused",

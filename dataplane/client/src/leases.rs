@@ -60,3 +60,24 @@ impl ObjectLeases {
         .collect()
     }
 }
+
+impl ObjectStore {
+    /// Reads an object into memory of its size.
+    ///
+    /// # Errors
+    /// It is not there, or its bytes did not arrive.
+    pub fn get(&self, key: &str) -> Result<Vec<u8>, ObjectError> {
+        let leases = self.lease(&[key]);
+        let mut bytes = vec![0; leases.size(0)?];
+        let target = ObjectTarget::new(key).bytes(&mut bytes);
+        self.only(key, leases.read(&mut [(0, target)]))?;
+        Ok(bytes)
+    }
+
+    /// Looks objects up and takes a read lease on each: they are not removed or evicted while it
+    /// runs (`--default_kv_lease_ttl` of the master, 5 s if not set).
+    #[must_use]
+    pub fn lease(&self, keys: &[&str]) -> ObjectLeases {
+        ObjectLeases::new(self.clone(), keys)
+    }
+}

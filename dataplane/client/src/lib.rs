@@ -11,16 +11,18 @@
 //! # Async runtimes
 //!
 //! Every call blocks its thread until it is done, and ends within its deadlines. An async program
-//! wraps a call in [`ObjectStore::start`] or [`PeerEngine::start`]: the call runs on a thread of its
-//! own, and the [`PendingCall`] is a future for any runtime. A shorter deadline is the runtime's,
-//! such as `tokio::time::timeout`, and cancellation is dropping the future. Both are safe: a call
-//! that has begun keeps the memory that was moved into it until it has ended.
+//! wraps a call in [`ObjectStore::start`] or [`PeerEngine::start`]: the call runs on a thread of
+//! its own, and the [`PendingCall`] is a future for any runtime. A shorter deadline is the
+//! runtime's, such as `tokio::time::timeout`, and cancellation is dropping the future. Both are
+//! safe: a call that has begun keeps the memory that was moved into it until it has ended.
 //!
 //! ```no_run
 //! use perigee_client::{CacheMemory, ObjectStore, ReplicateConfig, StoreConfig};
 //! use std::time::Duration;
 //!
-//! async fn page(store: &ObjectStore, memory: &CacheMemory) -> Result<(), Box<dyn std::error::Error>> {
+//! type Failure = Box<dyn std::error::Error>;
+//!
+//! async fn page(store: &ObjectStore, memory: &CacheMemory) -> Result<(), Failure> {
 //!     let mut slice = memory.lend(0..4096)?;
 //!     let read = store.start(move |store| {
 //!         let bytes = store.get_slice("layer-0/page-7", &mut slice)?;
@@ -50,10 +52,12 @@
 //!
 //! The invariant: no call of a safe function lets bytes move in memory that the program does not
 //! own any more.
-#![deny(missing_docs, unsafe_code)]
+#![deny(missing_docs)]
+#![deny(unsafe_code)]
 
 mod background;
 mod engine;
+mod engine_home;
 mod error;
 mod leases;
 mod memory;

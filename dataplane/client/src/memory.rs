@@ -1,8 +1,7 @@
-//! Memory for many calls, of this crate or taken over. Invariant: it stays mapped while a slice or a
-//! registration of it exists, and no byte is lent twice at a time.
+//! Memory for many calls, of this crate or taken over. Invariant: it stays mapped while a slice or
+//! a registration of it exists, and no byte is lent twice at a time.
 #![expect(unsafe_code, reason = "it gives access to memory by address")]
 
-use crate::slice::{LendError, MemorySlice};
 use perigee_memory::Segment;
 use perigee_memory::segment::{SegmentError, SegmentOptions};
 use std::any::Any;
@@ -13,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Memory for many calls. Clones are the same memory.
 ///
-/// Parts of it are lent to calls; a part is free again when its [`MemorySlice`] is dropped. It is
-/// registered with [`ObjectStore::register`](crate::ObjectStore::register),
+/// Parts of it are lent to calls; a part is free again when its
+/// [`MemorySlice`](crate::MemorySlice) is dropped. It is registered with
+/// [`ObjectStore::register`](crate::ObjectStore::register),
 /// [`PeerEngine::register`](crate::PeerEngine::register) or
 /// [`PeerEngine::expose`](crate::PeerEngine::expose).
 #[derive(Clone)]
@@ -85,38 +85,17 @@ impl CacheMemory {
         self.0.bytes == 0
     }
 
-    /// Lends a part of it.
-    ///
-    /// ```
-    /// # use perigee_client::{CacheMemory, LendError};
-    /// let memory = CacheMemory::allocate(1 << 20)?;
-    /// let mut page = memory.lend(0..4096)?;
-    /// page.bytes_mut().expect("it is of this host").fill(7);
-    /// assert!(matches!(memory.lend(4095..8192), Err(LendError::Lent { .. })));
-    /// drop(page);
-    /// assert_eq!(memory.lend(4095..8192)?.bytes().expect("it is of this host")[0], 7);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The range is empty or not of this memory, part of it is lent, or its pages are not to be had.
-    pub fn lend(&self, range: Range<usize>) -> Result<MemorySlice, LendError> {
-        if range.is_empty() || range.end > self.len() {
-            return Err(LendError::Outside { range, bytes: self.len() });
-        }
-        if let MemoryOwner::Segment(segment) = &self.0.owner {
-            segment.populate(range.start as u64, range.len() as u64)?;
-        }
+    /// Notes that a part is lent; the part that is already, if they overlap.
+    pub(crate) fn note_lent(&self, range: &Range<usize>) -> Result<(), Range<usize>> {
         let mut lent = self.lent();
         // Parts do not overlap, so the last one that begins before the end reaches furthest.
         if let Some((start, end)) = lent.range(..range.end).next_back()
             && *end > range.start
         {
-            return Err(LendError::Lent { range, other: *start..*end });
+            return Err(*start..*end);
         }
         lent.insert(range.start, range.end);
-        drop(lent);
-        Ok(MemorySlice::new(self.clone(), range))
+        Ok(())
     }
 
     /// Takes a part back.

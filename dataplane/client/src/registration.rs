@@ -1,6 +1,7 @@
-//! Memory that is registered. Invariant: it stays mapped until the store or engine has let go of it.
+//! Memory that is registered. Invariant: it stays mapped until the store or engine has let go of
+//! it.
 
-use crate::engine::EngineHome;
+use crate::engine_home::EngineHome;
 use crate::memory::CacheMemory;
 use perigee_engine::EngineError;
 use perigee_store::Store;

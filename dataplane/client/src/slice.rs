@@ -44,11 +44,38 @@ pub enum LendError {
     Exhausted(#[from] Exhausted),
 }
 
-impl MemorySlice {
-    pub(crate) fn new(memory: CacheMemory, range: Range<usize>) -> Self {
-        Self { memory, range }
+impl CacheMemory {
+    /// Lends a part of it.
+    ///
+    /// ```
+    /// # use perigee_client::{CacheMemory, LendError};
+    /// let memory = CacheMemory::allocate(1 << 20)?;
+    /// let mut page = memory.lend(0..4096)?;
+    /// page.bytes_mut().expect("it is of this host").fill(7);
+    /// assert!(matches!(memory.lend(4095..8192), Err(LendError::Lent { .. })));
+    /// drop(page);
+    /// assert_eq!(memory.lend(4095..8192)?.bytes().expect("it is of this host")[0], 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The range is empty or not of this memory, part of it is lent, or its pages are not to be
+    /// had.
+    pub fn lend(&self, range: Range<usize>) -> Result<MemorySlice, LendError> {
+        if range.is_empty() || range.end > self.len() {
+            return Err(LendError::Outside { range, bytes: self.len() });
+        }
+        if let Some(segment) = self.segment() {
+            segment.populate(range.start as u64, range.len() as u64)?;
+        }
+        if let Err(other) = self.note_lent(&range) {
+            return Err(LendError::Lent { range, other });
+        }
+        Ok(MemorySlice { memory: self.clone(), range })
     }
+}
 
+impl MemorySlice {
     /// Address of its first byte.
     #[must_use]
     pub fn address(&self) -> u64 {

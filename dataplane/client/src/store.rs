@@ -3,7 +3,6 @@
 
 use crate::background::PendingCall;
 use crate::error::ObjectError;
-use crate::leases::ObjectLeases;
 use crate::memory::CacheMemory;
 use crate::object::{ObjectSource, ObjectTarget};
 use crate::registration::{MemoryRegistration, RegistrationHolder};
@@ -25,8 +24,8 @@ impl ObjectStore {
     /// lists them.
     ///
     /// # Errors
-    /// A setting cannot be used, the master does not answer, or memory is not to be had; the message
-    /// says what to change.
+    /// A setting cannot be used, the master does not answer, or memory is not to be had; the
+    /// message says what to change.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Store::open(config)?)))
     }
@@ -106,18 +105,6 @@ impl ObjectStore {
         written.map(verdict).collect()
     }
 
-    /// Reads an object into memory of its size.
-    ///
-    /// # Errors
-    /// It is not there, or its bytes did not arrive.
-    pub fn get(&self, key: &str) -> Result<Vec<u8>, ObjectError> {
-        let leases = self.lease(&[key]);
-        let mut bytes = vec![0; leases.size(0)?];
-        let target = ObjectTarget::new(key).bytes(&mut bytes);
-        self.only(key, leases.read(&mut [(0, target)]))?;
-        Ok(bytes)
-    }
-
     /// Reads an object into memory with room for at least its bytes; how many they are.
     ///
     /// # Errors
@@ -147,13 +134,6 @@ impl ObjectStore {
         .collect()
     }
 
-    /// Looks objects up and takes a read lease on each: they are not removed or evicted while it
-    /// runs (`--default_kv_lease_ttl` of the master, 5 s if not set).
-    #[must_use]
-    pub fn lease(&self, keys: &[&str]) -> ObjectLeases {
-        ObjectLeases::new(self.clone(), keys)
-    }
-
     /// Makes memory known to the RDMA devices, which read and write it in place then. Without RDMA
     /// it changes nothing.
     ///
@@ -175,7 +155,7 @@ impl ObjectStore {
     }
 
     /// The only answer of a call about one key.
-    fn only<T>(
+    pub(crate) fn only<T>(
         &self,
         key: &str,
         mut answers: Vec<Result<T, ObjectError>>,

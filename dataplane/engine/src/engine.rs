@@ -149,9 +149,8 @@ impl TransferEngine {
         let notify_sender = Arc::new(NotifySender::new(directory.clone(), probes.clone()));
         let routes = (rdma.is_some(), options.shares_memory);
         let segments = Arc::new(Segments::new(directory.clone(), ledger.clone(), routes));
-        let report = begin_report(&mut options)?;
         let inner = EngineState {
-            report: Mutex::new(report),
+            report: Mutex::new(begin_report(&mut options)?),
             identity,
             rpc_port,
             registry,

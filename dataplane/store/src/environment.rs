@@ -72,8 +72,8 @@ pub struct StoreEnvironment {
     pub strict_segment: bool,
     /// Metrics are shown on the HTTP port (`MC_STORE_CLIENT_METRIC`); on by default.
     pub shows_metrics: bool,
-    /// How often a line in the log says what was read and written (`MC_STORE_CLIENT_METRIC_INTERVAL`,
-    /// in seconds); `None` without metrics, or with 0.
+    /// How often a line in the log says what was read and written
+    /// (`MC_STORE_CLIENT_METRIC_INTERVAL`, in seconds); `None` without metrics, or with 0.
     pub report_interval: Option<Duration>,
     /// Address of the data port (`MC_TCP_BIND_ADDRESS`), and how metadata services are talked to.
     pub discovery: DiscoverySettings,
