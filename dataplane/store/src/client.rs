@@ -26,8 +26,8 @@ use perigee_memory::shared::host_id;
 use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rdma::Rdma;
 use perigee_rpc::{CallError, ClientOptions, LentSegments, MasterClient};
-use perigee_schemas::Status;
 use perigee_schemas::session::Role;
+use perigee_schemas::{Identity, Status};
 use perigee_settings::SettingError;
 use perigee_shard::{Periodic, monotonic};
 use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
@@ -57,6 +57,21 @@ pub struct Store {
     shows_metrics: bool,
     report_interval: Option<Duration>,
     report: Mutex<Option<Periodic>>,
+}
+
+/// How this client calls its master.
+fn calls(
+    config: &StoreConfig,
+    identity: Identity,
+    environment: &StoreEnvironment,
+) -> ClientOptions {
+    ClientOptions {
+        address: config.master_server_address.clone(),
+        role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
+        client: identity,
+        deadline: environment.call_deadline,
+        connect_deadline: environment.connect_deadline,
+    }
 }
 
 /// What stands for no tenant in particular.
@@ -107,13 +122,7 @@ impl Store {
         let registration = ClientRecords::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
         let rdma = rdma::start(named, identity, environment)?;
-        let options = ClientOptions {
-            address: config.master_server_address.clone(),
-            role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
-            client: identity,
-            deadline: environment.call_deadline,
-            connect_deadline: environment.connect_deadline,
-        };
+        let master = Arc::new(MasterClient::new(calls(&config, identity, environment)));
         let donation = Arc::new(Donation::new(
             identity,
             &name,
@@ -135,7 +144,6 @@ impl Store {
             rdma: rdma.clone(),
             observer: Arc::new(Counting(cells.clone())),
         };
-        let master = Arc::new(MasterClient::new(options));
         let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
