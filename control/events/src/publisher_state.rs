@@ -89,10 +89,23 @@ impl PublisherState {
         is_hash || self.settings.has_object_key
     }
 
+    /// Whether some consumer is sent this batch, or may ask for it later.
+    fn is_listened_to(&self) -> bool {
+        self.settings.replay.is_some() || self.counts.subscribers.load(Ordering::Relaxed) > 0
+    }
+
     fn publish(&self, events: &[PublishedEvent<'_>]) {
         let first_id = self.next_event.get();
         self.next_event.set(first_id + events.len() as u64);
         let mut log = self.log.borrow_mut();
+        if !self.is_listened_to() {
+            // A number that no consumer can ask for needs no batch.
+            log.skip(1);
+            count(&self.counts.published_batches, 1);
+            count(&self.counts.published_events, events.len() as u64);
+            self.counts.next_sequence.store(log.next_sequence(), Ordering::Relaxed);
+            return;
+        }
         match encode_batch(&self.settings, events, first_id, unix_ms()) {
             Ok(batch) => {
                 log.push(batch.into());
@@ -120,4 +133,37 @@ fn first_sequence() -> u64 {
 fn unix_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Endpoint;
+
+    fn state(replay: Option<Endpoint>) -> PublisherState {
+        let settings = EventSettings {
+            publish: Endpoint::Tcp("localhost".to_owned(), 0),
+            replay,
+            backend_id: "pool".to_owned(),
+            has_object_key: true,
+            has_legacy_fields: true,
+            queue_capacity: 8,
+        };
+        PublisherState::new(settings, Arc::default())
+    }
+
+    #[test]
+    fn a_batch_is_encoded_only_if_a_consumer_may_get_it() {
+        let alone = state(None);
+        let first = alone.next_sequence();
+        alone.publish(&[PublishedEvent::Cleared]);
+        assert_eq!((alone.next_sequence(), alone.batch_from(first)), (first + 1, None));
+        assert_eq!(alone.counts.published_events.load(Ordering::Relaxed), 1);
+        alone.counts.subscribers.fetch_add(1, Ordering::Relaxed);
+        alone.publish(&[PublishedEvent::Cleared]);
+        assert!(alone.batch_from(first).is_some_and(|(sequence, _)| sequence == first + 1));
+        let replayed = state(Some(Endpoint::Tcp("localhost".to_owned(), 0)));
+        replayed.publish(&[PublishedEvent::Cleared]);
+        assert!(replayed.batch_from(0).is_some());
+    }
 }
