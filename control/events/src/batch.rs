@@ -1,17 +1,14 @@
 //! A batch of events in msgpack: `[time in ms, [event, ...], 0]`, each event a map.
 //!
 //! Field names are Mooncake's, so that its consumers read them. Fields that only an engine knows,
-//! such as the model, are nil. `size`, the length of the value in bytes, is ours.
+//! such as the model, are nil. `size`, the length of the value in bytes, is ours. Most bytes of an
+//! event are the same in each: they are written once, at the start.
 
+use crate::event_template::{EventTemplate, NIL};
 use crate::sequence_hash::sequence_hash;
 use crate::settings::EventSettings;
 use perigee_master::{KeyChange, KeyEvent};
-use serde::Serialize;
-
-/// Where values lie: tiers other than memory are not built.
-const MEDIUM: &str = "cpu";
-/// The tenant of every key.
-const TENANT: &str = "default";
+use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write_uint};
 
 /// An event as it is published.
 #[derive(Debug, Clone, Copy)]
@@ -22,114 +19,106 @@ pub(crate) enum PublishedEvent<'a> {
     Cleared,
 }
 
-/// Always nil on the wire.
-type Unknown = Option<()>;
-/// `Some(value)` is written, as nil if there is no value; `None` leaves the field out.
-type Field<T> = Option<T>;
-
-/// The fields of one event.
-#[derive(Debug, Default, Serialize)]
-struct EventMap<'a> {
-    event_id: u64,
-    timestamp: i64,
-    event_type: &'static str,
-    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
-    legacy_type: Field<&'static str>,
-    model_name: Unknown,
-    block_size: Unknown,
-    additional_salt: Unknown,
-    lora_name: Unknown,
-    tenant_id: &'static str,
-    backend_id: &'a str,
-    medium: &'static str,
-    dp_rank: Unknown,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group_id: Field<Option<&'a str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object_key: Field<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size: Field<u64>,
-    /// At most one: a key is a block of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq_hashes: Field<Vec<u64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    block_hashes: Field<Vec<i64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base_block_idx: Field<Option<u32>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_hash: Field<Unknown>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token_ids: Field<Unknown>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_block_hash: Field<Unknown>,
+/// Writes batches.
+#[derive(Debug)]
+pub(crate) struct BatchEncoder {
+    has_object_key: bool,
+    has_legacy_fields: bool,
+    stored: EventTemplate,
+    removed: EventTemplate,
+    cleared: EventTemplate,
 }
 
-/// Encodes a batch whose events are numbered from `first_id`.
-pub(crate) fn encode_batch(
-    settings: &EventSettings,
-    events: &[PublishedEvent<'_>],
-    first_id: u64,
-    time_ms: i64,
-) -> Result<Vec<u8>, rmp_serde::encode::Error> {
-    let maps = (first_id..).zip(events);
-    let maps: Vec<EventMap<'_>> =
-        maps.map(|(id, event)| EventMap::of(settings, event, id, time_ms)).collect();
-    rmp_serde::to_vec_named(&(time_ms, maps, 0))
-}
-
-impl PublishedEvent<'_> {
-    /// Its name and the older one.
-    fn names(&self) -> (&'static str, &'static str) {
-        match self {
-            Self::Key(KeyEvent { change: KeyChange::Stored, .. }) => ("stored", "BlockStored"),
-            Self::Key(KeyEvent { change: KeyChange::Removed, .. }) => ("removed", "BlockRemoved"),
-            Self::Cleared => ("cleared", "AllBlocksCleared"),
-        }
+impl BatchEncoder {
+    pub(crate) fn new(settings: &EventSettings) -> Result<Self, ValueWriteError> {
+        Ok(Self {
+            has_object_key: settings.has_object_key,
+            has_legacy_fields: settings.has_legacy_fields,
+            stored: EventTemplate::of_key(settings, KeyChange::Stored)?,
+            removed: EventTemplate::of_key(settings, KeyChange::Removed)?,
+            cleared: EventTemplate::cleared(settings)?,
+        })
     }
-}
 
-impl<'a> EventMap<'a> {
-    fn of(
-        settings: &'a EventSettings,
-        event: &PublishedEvent<'a>,
-        event_id: u64,
-        timestamp: i64,
-    ) -> Self {
-        let (event_type, legacy_type) = event.names();
-        let mut map = Self {
-            event_id,
-            timestamp,
-            event_type,
-            legacy_type: settings.has_legacy_fields.then_some(legacy_type),
-            tenant_id: TENANT,
-            backend_id: &settings.backend_id,
-            medium: MEDIUM,
-            ..Self::default()
+    /// Encodes a batch whose events are numbered from `first_id`.
+    pub(crate) fn encode(
+        &self,
+        events: &[PublishedEvent<'_>],
+        first_id: u64,
+        time_ms: i64,
+    ) -> Result<Vec<u8>, ValueWriteError> {
+        let mut out = Vec::with_capacity(EVENT_BYTES * events.len() + EVENT_BYTES);
+        write_array_len(&mut out, 3)?;
+        write_sint(&mut out, time_ms)?;
+        write_array_len(&mut out, u32::try_from(events.len()).unwrap_or(u32::MAX))?;
+        for (id, event) in (first_id..).zip(events) {
+            self.write_event(&mut out, event, id, time_ms)?;
+        }
+        write_uint(&mut out, 0)?;
+        Ok(out)
+    }
+
+    fn write_event(
+        &self,
+        out: &mut Vec<u8>,
+        event: &PublishedEvent<'_>,
+        id: u64,
+        time_ms: i64,
+    ) -> Result<(), ValueWriteError> {
+        let template = match event {
+            PublishedEvent::Key(KeyEvent { change: KeyChange::Stored, .. }) => &self.stored,
+            PublishedEvent::Key(KeyEvent { change: KeyChange::Removed, .. }) => &self.removed,
+            PublishedEvent::Cleared => &self.cleared,
         };
-        if let PublishedEvent::Key(event) = event {
-            map.add_key(settings, event);
+        out.extend_from_slice(&template.id);
+        write_uint(out, id)?;
+        out.extend_from_slice(&template.time);
+        write_sint(out, time_ms)?;
+        out.extend_from_slice(&template.group);
+        match event {
+            PublishedEvent::Key(event) => self.write_key(out, template, event),
+            PublishedEvent::Cleared => Ok(()),
         }
-        map
     }
 
-    fn add_key(&mut self, settings: &EventSettings, event: &'a KeyEvent) {
+    fn write_key(
+        &self,
+        out: &mut Vec<u8>,
+        template: &EventTemplate,
+        event: &KeyEvent,
+    ) -> Result<(), ValueWriteError> {
+        match &event.group {
+            Some(group) => write_str(out, group)?,
+            None => out.push(NIL),
+        }
         let key = String::from_utf8_lossy(&event.key);
+        if self.has_object_key {
+            out.extend_from_slice(&template.object_key);
+            write_str(out, &key)?;
+        }
+        out.extend_from_slice(&template.size);
+        write_uint(out, event.payload_bytes)?;
+        // At most one hash: a key is a block of its own.
         let hash = sequence_hash(&key);
-        let has_legacy_fields = settings.has_legacy_fields;
-        let is_stored = event.change == KeyChange::Stored;
-        self.group_id = Some(event.group.as_deref());
-        self.size = Some(event.payload_bytes);
-        self.seq_hashes = Some(hash.into_iter().collect());
-        self.block_hashes =
-            has_legacy_fields.then(|| hash.map(u64::cast_signed).into_iter().collect());
-        // A stored block needs its depth or its parent: keys stand alone, at depth 0.
-        self.base_block_idx = Some(is_stored.then_some(0));
-        self.parent_hash = is_stored.then_some(None);
-        self.token_ids = is_stored.then_some(None);
-        self.parent_block_hash = (is_stored && has_legacy_fields).then_some(None);
-        self.object_key = settings.has_object_key.then(|| key.into_owned());
+        out.extend_from_slice(&template.hashes);
+        write_array_len(out, u32::from(hash.is_some()))?;
+        if let Some(hash) = hash {
+            write_uint(out, hash)?;
+        }
+        if self.has_legacy_fields {
+            out.extend_from_slice(&template.legacy_hashes);
+            write_array_len(out, u32::from(hash.is_some()))?;
+            if let Some(hash) = hash {
+                write_sint(out, hash.cast_signed())?;
+            }
+        }
+        out.extend_from_slice(&template.end);
+        Ok(())
     }
 }
+
+/// An event of a short key, roughly.
+const EVENT_BYTES: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -171,7 +160,7 @@ mod tests {
     }
 
     fn decoded(settings: &EventSettings, event: PublishedEvent<'_>) -> BTreeMap<String, Value> {
-        let bytes = encode_batch(settings, &[event], 7, 1_000).unwrap();
+        let bytes = BatchEncoder::new(settings).unwrap().encode(&[event], 7, 1_000).unwrap();
         let (time_ms, mut events, rank): Batch = rmp_serde::from_slice(&bytes).unwrap();
         assert_eq!((time_ms, events.len(), rank), (1_000, 1, 0));
         events.remove(0)
@@ -221,6 +210,30 @@ mod tests {
         assert_eq!((&map["group_id"], &map["base_block_idx"]), (&Value::Nil(()), &Value::Nil(())));
         let absent = ["type", "block_hashes", "object_key", "parent_hash", "parent_block_hash"];
         assert!(absent.iter().all(|name| !map.contains_key(*name)), "{map:?}");
+    }
+
+    #[test]
+    fn events_of_all_kinds_follow_each_other_under_all_switches() {
+        let stored = event(KeyChange::Stored, "7", Some("prefix"));
+        let removed = event(KeyChange::Removed, "page", None);
+        let kinds = [
+            PublishedEvent::Key(&stored),
+            PublishedEvent::Cleared,
+            PublishedEvent::Key(&removed),
+            PublishedEvent::Key(&stored),
+        ];
+        for (has_object_key, has_legacy_fields) in
+            [(false, false), (false, true), (true, false), (true, true)]
+        {
+            let encoder = BatchEncoder::new(&settings(has_object_key, has_legacy_fields)).unwrap();
+            let bytes = encoder.encode(&kinds, 7, 1_000).unwrap();
+            let (_, events, _): Batch = rmp_serde::from_slice(&bytes).unwrap();
+            let names: Vec<&Value> = events.iter().map(|map| &map["event_type"]).collect();
+            assert_eq!(
+                names,
+                [&text("stored"), &text("cleared"), &text("removed"), &text("stored")]
+            );
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod counts;
 mod endpoint;
 mod error;
 mod event_log;
+mod event_template;
 mod limits;
 mod publisher;
 mod publisher_state;

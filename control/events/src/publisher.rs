@@ -129,7 +129,7 @@ impl PublisherStart {
     }
 
     async fn publish(self) -> io::Result<()> {
-        let state = Rc::new(PublisherState::new(self.settings, self.counts));
+        let state = Rc::new(PublisherState::new(self.settings, self.counts)?);
         let publishing = state.clone();
         let subscribers =
             serve(self.publish, move |streams| serve_subscriber(publishing.clone(), streams));

@@ -1,7 +1,7 @@
 //! What the publisher's thread and its connections share: the batches, numbered, and their counts.
 //! Invariant: event ids and sequence numbers rise, and each dropped event leaves a gap.
 
-use crate::batch::{PublishedEvent, encode_batch};
+use crate::batch::{BatchEncoder, PublishedEvent};
 use crate::counts::{SharedCounts, count};
 use crate::event_log::{EventLog, Payload};
 use crate::limits::{BATCH_EVENTS_MAX, LINGER};
@@ -9,6 +9,7 @@ use crate::sequence_hash::sequence_hash;
 use crate::settings::EventSettings;
 use perigee_master::{KeyEvent, KeyEventQueue, WaitingEvents};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +21,7 @@ const SEQUENCES_PER_MS_BITS: u32 = 16;
 /// What the thread and its connections share.
 pub(crate) struct PublisherState {
     settings: EventSettings,
+    encoder: BatchEncoder,
     log: RefCell<EventLog>,
     updates: watch::Sender<u64>,
     next_event: Cell<u64>,
@@ -27,14 +29,18 @@ pub(crate) struct PublisherState {
 }
 
 impl PublisherState {
-    pub(crate) fn new(settings: EventSettings, counts: Arc<SharedCounts>) -> Self {
-        Self {
+    /// # Errors
+    /// A setting does not fit into a message.
+    pub(crate) fn new(settings: EventSettings, counts: Arc<SharedCounts>) -> io::Result<Self> {
+        let encoder = BatchEncoder::new(&settings).map_err(io::Error::other)?;
+        Ok(Self {
+            encoder,
             settings,
             log: RefCell::new(EventLog::starting_at(first_sequence())),
             updates: watch::Sender::new(0),
             next_event: Cell::new(0),
             counts,
-        }
+        })
     }
 
     /// Sequence number of the next batch.
@@ -106,7 +112,7 @@ impl PublisherState {
             self.counts.next_sequence.store(log.next_sequence(), Ordering::Relaxed);
             return;
         }
-        match encode_batch(&self.settings, events, first_id, unix_ms()) {
+        match self.encoder.encode(events, first_id, unix_ms()) {
             Ok(batch) => {
                 log.push(batch.into());
                 count(&self.counts.published_batches, 1);
@@ -149,7 +155,7 @@ mod tests {
             has_legacy_fields: true,
             queue_capacity: 8,
         };
-        PublisherState::new(settings, Arc::default())
+        PublisherState::new(settings, Arc::default()).unwrap()
     }
 
     #[test]

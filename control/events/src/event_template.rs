@@ -1,0 +1,125 @@
+//! What all events of one kind have in common, in msgpack: the bytes before each value that
+//! differs.
+//! Invariant: the length of the map is that of the fields that the template and its writer have.
+
+use crate::settings::EventSettings;
+use perigee_master::KeyChange;
+use rmp::encode::{ValueWriteError, write_map_len, write_str};
+
+/// Where values lie: tiers other than memory are not built.
+const MEDIUM: &str = "cpu";
+/// The tenant of every key.
+const TENANT: &str = "default";
+/// Nil in msgpack.
+pub(crate) const NIL: u8 = 0xC0;
+
+/// The bytes before each value of an event, and those behind the last one.
+#[derive(Debug)]
+pub(crate) struct EventTemplate {
+    pub(crate) id: Vec<u8>,
+    pub(crate) time: Vec<u8>,
+    /// Up to the group of a key, or to the end of an event without a key.
+    pub(crate) group: Vec<u8>,
+    pub(crate) object_key: Vec<u8>,
+    pub(crate) size: Vec<u8>,
+    pub(crate) hashes: Vec<u8>,
+    pub(crate) legacy_hashes: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+}
+
+/// A value that is the same in all events of one kind.
+#[derive(Clone, Copy)]
+enum Constant<'a> {
+    Nil,
+    Zero,
+    Text(&'a str),
+}
+
+impl EventTemplate {
+    pub(crate) fn of_key(
+        settings: &EventSettings,
+        change: KeyChange,
+    ) -> Result<Self, ValueWriteError> {
+        let is_stored = change == KeyChange::Stored;
+        let (name, older) = match change {
+            KeyChange::Stored => ("stored", "BlockStored"),
+            KeyChange::Removed => ("removed", "BlockRemoved"),
+        };
+        // A stored block needs its depth or its parent: keys stand alone, at depth 0.
+        let depth = if is_stored { Constant::Zero } else { Constant::Nil };
+        let mut end = vec![("base_block_idx", depth)];
+        if is_stored {
+            end.extend([("parent_hash", Constant::Nil), ("token_ids", Constant::Nil)]);
+        }
+        if is_stored && settings.has_legacy_fields {
+            end.push(("parent_block_hash", Constant::Nil));
+        }
+        // The group, the size and the hashes.
+        let mut varying = 3;
+        varying += usize::from(settings.has_object_key) + usize::from(settings.has_legacy_fields);
+        let mut template = Self::beginning(settings, name, older, varying + end.len())?;
+        write_str(&mut template.group, "group_id")?;
+        template.object_key = named("object_key")?;
+        template.size = named("size")?;
+        template.hashes = named("seq_hashes")?;
+        template.legacy_hashes = named("block_hashes")?;
+        template.end = constants(&end)?;
+        Ok(template)
+    }
+
+    pub(crate) fn cleared(settings: &EventSettings) -> Result<Self, ValueWriteError> {
+        Self::beginning(settings, "cleared", "AllBlocksCleared", 0)
+    }
+
+    /// The fields that every event has, and room for `more`.
+    fn beginning(
+        settings: &EventSettings,
+        name: &str,
+        older: &str,
+        more: usize,
+    ) -> Result<Self, ValueWriteError> {
+        let mut fields = vec![("event_type", Constant::Text(name))];
+        if settings.has_legacy_fields {
+            fields.push(("type", Constant::Text(older)));
+        }
+        fields.extend([
+            ("model_name", Constant::Nil),
+            ("block_size", Constant::Nil),
+            ("additional_salt", Constant::Nil),
+            ("lora_name", Constant::Nil),
+            ("tenant_id", Constant::Text(TENANT)),
+            ("backend_id", Constant::Text(&settings.backend_id)),
+            ("medium", Constant::Text(MEDIUM)),
+            ("dp_rank", Constant::Nil),
+        ]);
+        let mut id = Vec::new();
+        // Beside these, its number and its time.
+        let count = u32::try_from(2 + fields.len() + more).unwrap_or(u32::MAX);
+        write_map_len(&mut id, count)?;
+        write_str(&mut id, "event_id")?;
+        let [object_key, size, hashes, legacy_hashes, end] = [const { Vec::new() }; 5];
+        let (time, group) = (named("timestamp")?, constants(&fields)?);
+        Ok(Self { id, time, group, object_key, size, hashes, legacy_hashes, end })
+    }
+}
+
+/// The name of a field.
+fn named(name: &str) -> Result<Vec<u8>, ValueWriteError> {
+    let mut out = Vec::new();
+    write_str(&mut out, name)?;
+    Ok(out)
+}
+
+/// Whole fields.
+fn constants(fields: &[(&str, Constant<'_>)]) -> Result<Vec<u8>, ValueWriteError> {
+    let mut out = Vec::new();
+    for (name, value) in fields {
+        write_str(&mut out, name)?;
+        match value {
+            Constant::Nil => out.push(NIL),
+            Constant::Zero => out.push(0),
+            Constant::Text(text) => write_str(&mut out, text)?,
+        }
+    }
+    Ok(out)
+}
