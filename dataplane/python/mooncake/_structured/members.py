@@ -53,7 +53,7 @@ class MemberReader:
         rows: list[int] | None,
         destination: Any,
     ) -> np.ndarray:
-        dtype, full = _array_type(name, spec)
+        dtype, full = array_type(name, spec)
         shape, ranges = _selected(full, dtype.itemsize, rows, name)
         if destination is None:
             return self._reader.read_array(payload, dtype, shape, ranges)
@@ -139,7 +139,8 @@ class MemberReader:
         return destination
 
 
-def _array_type(name: str, spec: Mapping[str, Any]) -> tuple[np.dtype, tuple[int, ...]]:
+def array_type(name: str, spec: Mapping[str, Any]) -> tuple[np.dtype, tuple[int, ...]]:
+    """Return dtype and shape of a stored array; ValueError if they are missing or of objects."""
     shape, dtype = _shape(spec), spec.get("dtype")
     if not isinstance(dtype, str) or shape is None:
         raise ValueError(f"array {name!r} has no dtype or shape")

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import fields
 from .bundles import AnyRef, Bundles
-from .members import MemberReader
+from .members import MemberReader, array_type
 from .model import (
     BundleTransferPolicy,
     RemoteBundleRef,
@@ -60,7 +60,7 @@ class StoredObject:
     def elements(self, name: str, ranges: Sequence[Range]) -> np.ndarray:
         """Return ranges of elements of a flat array, of bytes for a member that is bytes."""
         spec = self.spec(name)
-        dtype = np.dtype(spec["dtype"]) if spec.get("encoding") == "ndarray" else BYTES
+        dtype = array_type(name, spec)[0] if spec.get("encoding") == "ndarray" else BYTES
         count = sum(length for _, length in ranges)
         scaled = [(start * dtype.itemsize, size * dtype.itemsize) for start, size in ranges]
         return self._reader.read_array(self.payload(name), dtype, (count,), scaled)

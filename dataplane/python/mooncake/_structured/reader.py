@@ -88,6 +88,8 @@ class PayloadReader:
         ranges: Sequence[Range],
     ) -> np.ndarray:
         """Return ranges of a payload as an array, in memory of the pool if there is one."""
+        if dtype.hasobject:
+            raise ValueError(f"{payload['key']!r} cannot be read as Python objects: {dtype}")
         size = sum(length for _, length in ranges)
         if size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
             raise ValueError(f"{size} bytes of {payload['key']!r} are no {dtype} of {shape}")
