@@ -1,6 +1,7 @@
 """Stores in a dictionary for structured objects: one with all fast calls, one with none."""
 
 import ctypes
+import weakref
 
 from fake_store import FakeStore
 
@@ -88,20 +89,23 @@ class Pool:
         return Lease(self, size)
 
 
+    def take_back(self, span):
+        self.lent -= 1
+        self.store.known.discard(span)
+
+
 class Lease:
+    """Goes back by `release`, or when it is dropped."""
+
     def __init__(self, pool, size):
-        self.pool, self.size = pool, size
         self.memory = ctypes.create_string_buffer(size)
         self.ptr = ctypes.addressof(self.memory)
         pool.store.known.add((self.ptr, size))
+        self.release = weakref.finalize(self, pool.take_back, (self.ptr, size))
 
     @property
     def buffer(self):
         return memoryview(self.memory).cast("B")
-
-    def release(self):
-        self.pool.lent -= 1
-        self.pool.store.known.discard((self.ptr, self.size))
 
 
 class Config:

@@ -7,6 +7,7 @@ import pytest
 np = pytest.importorskip("numpy", reason="structured objects need numpy")
 from structured_store import Config, FastStore, PlainStore, Pool  # noqa: E402
 
+from mooncake.buffer_pool import BufferPool  # noqa: E402
 from mooncake.structured_object_store import (  # noqa: E402
     BundleTransferPolicy,
     MooncakeBundleTransfer,
@@ -147,6 +148,34 @@ def test_a_pool_lends_memory_for_one_chunk_and_gets_it_back():
     transfer.release_result({"x": [part]})
     transfer.release_result(part)
     assert pool.lent == 0
+
+
+@pytest.mark.parametrize("plain", [np.asarray, np.ascontiguousarray, memoryview])
+def test_a_plain_view_keeps_the_memory_of_the_pool(plain):
+    store = FastStore()
+    pool = BufferPool(store, max_regions=1, block_on_exhaustion=False)
+    transfer = MooncakeBundleTransfer(store, buffer_pool=pool)
+    ref = stored(transfer, None, BundleTransferPolicy(copy_mode="copy"), array=np.arange(100))
+    view = plain(read(transfer, ref)["array"])
+    gc.collect()
+    with pytest.raises(RuntimeError, match="exhausted"):
+        pool.acquire(800)
+    assert bytes(view) == np.arange(100).tobytes()
+    del view
+    gc.collect()
+    pool.acquire(800).release()
+
+
+def test_memory_of_the_pool_goes_back_without_its_lock():
+    store = FastStore()
+    pool = BufferPool(store)
+    transfer = MooncakeBundleTransfer(store, buffer_pool=pool)
+    array = read(transfer, stored(transfer, array=np.arange(100)))["array"]
+    given_back = []
+    pool.give_back = given_back.append
+    del array
+    gc.collect()
+    assert given_back == [] and len(pool.dropped) == 1
 
 
 def test_zero_copy_registers_the_source_and_refuses_what_cannot_be():

@@ -1,6 +1,7 @@
 """Arrays over memory that is lent by a buffer pool.
 
-Invariant: a lease goes back once: when the last array over it is gone, or by `release_result`.
+Invariant: a lease goes back once: when the last array or view over it is gone, of whatever class,
+or by `release_result`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import numpy as np
 
 
 class LeaseOwner:
-    """Holds a lease until it is released or nothing refers to it."""
+    """Holds a lease until it is released or nothing refers to it.
+
+    A lease that is dropped gives its memory back by itself, and takes no lock for it.
+    """
 
     def __init__(self, lease: Any) -> None:
         self._lease = lease
@@ -23,12 +27,9 @@ class LeaseOwner:
         if lease is not None:
             lease.release()
 
-    def __del__(self) -> None:
-        self.release()
-
 
 class PoolArray(np.ndarray):
-    """An array, or a view of one, that keeps its lease."""
+    """An array, or a view of one, that names the owner of its lease for `release_result`."""
 
     _mooncake_pool_owner: LeaseOwner | None
 
@@ -40,8 +41,9 @@ def pool_array(lease: Any, dtype: np.dtype, shape: tuple[int, ...]) -> PoolArray
     """Return an array over the first bytes of a lease."""
     from .raw_memory import array_at
 
-    array = array_at(lease.ptr, dtype, shape).view(PoolArray)
-    array._mooncake_pool_owner = LeaseOwner(lease)
+    owner = LeaseOwner(lease)
+    array = array_at(lease.ptr, dtype, shape, owner).view(PoolArray)
+    array._mooncake_pool_owner = owner
     return array
 
 
