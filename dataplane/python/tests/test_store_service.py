@@ -257,7 +257,7 @@ def test_reconfigure_swaps_segments_and_takes_them_back():
     answers = ask(
         [
             ("POST", "/api/reconfigure", decode),
-            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/reconfigure", decode | {"path": "/dev/shm/y"}),
             ("POST", "/api/reconfigure", {"mode": "prefill"}),
         ],
         store,
@@ -266,6 +266,43 @@ def test_reconfigure_swaps_segments_and_takes_them_back():
     assert json.loads(answers[1][1])["mode"] == "decode"
     assert json.loads(answers[2][1]) == {"status": "success", "mode": "prefill"}
     assert store.segments == {}
+
+
+def test_memory_that_is_lent_is_not_lent_again_before_it_is_taken_back():
+    store = FakeStore()
+    decode = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
+    answers = ask(
+        [
+            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/reconfigure", decode | {"offset": 4095}),
+            ("POST", "/api/mount_shm", {"name": "x", "size": 1}),
+            ("POST", "/api/mount_shm", {"name": "x", "size": 1, "offset": 4096}),
+            ("POST", "/api/reconfigure", {"mode": "prefill"}),
+            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/unmount", {"segment_ids": ["0" * 32]}),
+            ("POST", "/api/reconfigure", decode),
+        ],
+        store,
+    )
+    assert [status for status, _ in answers] == [200, 409, 409, 200, 200, 200, 200, 200]
+    refused = json.loads(answers[1][1])
+    assert "/dev/shm/x is lent already: unmount it first" in refused["error"]
+    assert "keeping previous decode segments" in refused["error"] and refused["mode"] == "decode"
+
+
+def test_only_shared_memory_is_lent(tmp_path):
+    store = FakeStore()
+    link = tmp_path / "link"
+    link.symlink_to("/dev/shm/perigee-test")
+    shm = "/dev/shm"
+    for path in (shm, f"{shm}x", f"{shm}/../../etc/passwd", f"{shm}/a\0", "x", str(tmp_path)):
+        body = {"mode": "decode", "path": path, "size": 4096}
+        status, answer = ask_one("POST", "/api/reconfigure", body, store)
+        assert status == 400 and "Only files in /dev/shm/ and" in answer["error"], path
+    assert store.segments == {}
+    body = {"mode": "decode", "path": str(link), "size": 4096}
+    assert ask_one("POST", "/api/reconfigure", body, store)[0] == 200
+    assert list(store.segments.values()) == [("/dev/shm/perigee-test", 4096, 0)]
 
 
 def test_reconfigure_keeps_the_old_segment_when_the_new_one_fails():
@@ -277,6 +314,7 @@ def test_reconfigure_keeps_the_old_segment_when_the_new_one_fails():
             body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
             first = await client.post("/api/reconfigure", json=body)
             store.refuse_mounts = True
+            body["path"] = "/dev/shm/y"
             second = await client.post("/api/reconfigure", json=body)
             return first.status, second.status, await second.json()
 
@@ -304,6 +342,7 @@ def test_an_old_segment_that_stays_is_named_beside_the_new_one_and_tried_again()
             body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
             first = await (await client.post("/api/reconfigure", json=body)).json()
             stuck.extend(first["segment_ids"])
+            body["path"] = "/dev/shm/y"
             second = await (await client.post("/api/reconfigure", json=body)).json()
             refused = await client.post("/api/reconfigure", json={"mode": "prefill"})
             stuck.clear()

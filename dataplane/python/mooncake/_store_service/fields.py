@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import Any
 
 MAX_GRACE_S = 3600
 MAX_SHM_NAME = 255
 SHM_FOLDER = "/dev/shm/"
+LENT_FOLDERS = (SHM_FOLDER, "/dev/hugepages/")
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Bytes of a file that are lent."""
+
+    path: str
+    offset: int
+    size: int
+
+    def overlaps(self, other: FileRange) -> bool:
+        """Say whether both have a byte in common."""
+        starts_before = self.offset < other.offset + other.size
+        return self.path == other.path and starts_before and other.offset < self.offset + self.size
 
 
 class RequestError(Exception):
@@ -79,3 +96,14 @@ def require_shm_path(body: dict[str, Any]) -> str:
     if wrong or not is_positive_int(body.get("size")):
         raise RequestError("Missing or invalid name or size")
     return SHM_FOLDER + name.removeprefix("/")
+
+
+def require_memory_path(body: dict[str, Any]) -> str:
+    """Return the real `path` of a file of shared memory or huge pages; no link leads elsewhere."""
+    path = optional_text(body, "path", "")
+    if not path or not is_positive_int(body.get("size")):
+        raise RequestError("Missing path or size for mode decode")
+    real = "" if "\0" in path else os.path.realpath(path)
+    if not real.startswith(LENT_FOLDERS):
+        raise RequestError(f"Only files in {' and '.join(LENT_FOLDERS)} are lent, not {path!r}")
+    return real

@@ -1,6 +1,7 @@
 """Routes of lent memory.
 
-Invariant: `_lent` has the segments of files and shared-memory objects that are mounted.
+Invariant: `_lent` has the segments of files and shared-memory objects that are mounted, and no
+byte of a file is lent twice.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any, Sequence
 from aiohttp import web
 
 from .fields import (
+    FileRange,
     RequestError,
-    is_positive_int,
     optional_grace,
     optional_offset,
     optional_text,
+    require_memory_path,
     require_segment_ids,
     require_shm_path,
     require_size,
@@ -31,8 +33,8 @@ class SegmentRoutes:
 
     def __init__(self, store: Any, protocol: str) -> None:
         self._store, self._protocol = store, protocol
-        self._lent: list[str] = []
-        self._reconfigure = asyncio.Lock()
+        self._lent: dict[str, FileRange] = {}
+        self._reconfigure, self._mount = asyncio.Lock(), asyncio.Lock()
 
     def table(self) -> list[tuple[str, str, str, Handler]]:
         """Return method, path, name in the log and handler of each route."""
@@ -66,26 +68,30 @@ class SegmentRoutes:
         code = await asyncio.to_thread(self._store.unmount_and_free_segment, ids, grace)
         if code != 0:
             raise RequestError(f"Unmount failed, ret={code}", 500)
+        for segment_id in ids:
+            self._lent.pop(segment_id, None)
         return web.json_response({"status": "success"})
 
     async def _mount_shm(self, path: str, body: dict[str, Any]) -> list[str]:
-        result = await asyncio.to_thread(
-            self._store.mount_segment,
-            path,
-            body["size"],
-            optional_offset(body),
-            optional_text(body, "protocol", self._protocol),
-            optional_text(body, "location", ""),
-        )
-        if result["ret"] != 0:
-            raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+        wanted = FileRange(path, optional_offset(body), body["size"])
+        protocol = optional_text(body, "protocol", self._protocol)
+        location = optional_text(body, "location", "")
+        async with self._mount:
+            if any(wanted.overlaps(lent) for lent in self._lent.values()):
+                why = f"{path} is lent already: unmount it first, or use mode prefill"
+                raise RequestError(why, 409)
+            result = await asyncio.to_thread(
+                self._store.mount_segment, path, wanted.size, wanted.offset, protocol, location
+            )
+            if result["ret"] != 0:
+                raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+            self._lent |= dict.fromkeys(result["segment_ids"], wanted)
         return list(result["segment_ids"])
 
     async def handle_mount_shm(self, request: web.Request) -> web.Response:
         """POST /api/mount_shm {name, size, offset, …}: lend a named shared-memory object."""
         body = await read_object(request)
         ids = await self._mount_shm(require_shm_path(body), body)
-        self._lent.extend(ids)
         return web.json_response({"status": "success", "segment_ids": ids})
 
     async def _unmount_each(self, ids: Sequence[str], grace_s: int) -> dict[str, int]:
@@ -95,8 +101,8 @@ class SegmentRoutes:
             code = await asyncio.to_thread(self._store.unmount_segment, [segment_id], grace_s)
             if code != 0:
                 failed[segment_id] = code
-            elif segment_id in self._lent:
-                self._lent.remove(segment_id)
+            else:
+                self._lent.pop(segment_id, None)
         return failed
 
     async def handle_unmount_shm(self, request: web.Request) -> web.Response:
@@ -120,7 +126,8 @@ class SegmentRoutes:
     async def handle_reconfigure(self, request: web.Request) -> web.Response:
         """POST /api/reconfigure: `decode` lends a file's memory, `prefill` takes it all back.
 
-        `decode` mounts the new segment before it retires the old ones, which stay if it fails.
+        `decode` mounts the new segment before it retires the old ones, which stay if it fails. So
+        the new one must be other memory: a range that is lent already holds objects.
         """
         body = await read_object(request)
         mode = body.get("mode")
@@ -129,16 +136,13 @@ class SegmentRoutes:
         async with self._reconfigure:
             old, ids = list(self._lent), None
             if mode == "decode":
-                path = optional_text(body, "path", "")
-                if not path or not is_positive_int(body.get("size")):
-                    raise RequestError("Missing path or size for mode decode")
+                path = require_memory_path(body)
                 try:
                     ids = await self._mount_shm(path, body)
                 except RequestError as error:
                     now = "decode" if old else "prefill"
                     kept = "keeping previous decode segments" if old else "rolled back to prefill"
                     raise RequestError(f"{error}; {kept}", error.status, mode=now) from None
-                self._lent.extend(ids)
             failed = await self._unmount_each(old, 0)
         if ids is None and failed:
             raise RequestError(f"Unmount failed: {failed}", 500, mode="decode")
