@@ -39,3 +39,15 @@ def test_a_reader_makes_no_array_of_python_objects():
     payload = {"key": "k", "bytes": 8, "chunks": [{"key": "k", "bytes": 8}]}
     with pytest.raises(ValueError, match="Python objects"):
         PayloadReader(FastStore()).read_array(payload, np.dtype("O,i4"), (1,), [(0, 12)])
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("size", [7, 9])
+def test_a_read_fills_its_memory_and_nothing_beside_it(kind, size):
+    store = kind()
+    store.put("k", bytes(8))
+    payload = {"key": "k", "bytes": 8, "chunks": [{"key": "k", "bytes": 8}]}
+    memory = np.full(16, 7, np.uint8)
+    with pytest.raises(ValueError, match=f"do not fit memory of {size}"):
+        PayloadReader(store).read_into(payload, [(0, 4), (4, 4)], memory.ctypes.data, size)
+    assert set(memory) == {7}

@@ -113,7 +113,13 @@ class PayloadReader:
         size: int,
         registered: bool = False,
     ) -> None:
-        """Read ranges, packed, to an address; `registered` if the store knows that memory."""
+        """Read ranges, packed, to an address; `registered` if the store knows that memory.
+
+        ValueError if they do not have `size` bytes together.
+        """
+        wanted = sum(length for _, length in ranges)
+        if wanted != size:
+            raise ValueError(f"{wanted} bytes of {payload['key']!r} do not fit memory of {size}")
         fragments = fragments_of(payload, ranges)
         if not fragments:
             return
