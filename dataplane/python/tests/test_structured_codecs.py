@@ -86,6 +86,48 @@ def test_numbers_that_a_type_cannot_hold_are_refused():
     assert put([[2**53 + 1], [0.5]]) == [[2**53 + 1], [0.5]]
 
 
+CHANGING = [
+    [2**63 + 5, -1],
+    [2**53 + 1, 0.5],
+    [np.int64(2**53 + 1), 0.5],
+    [True, 1],
+    [False, 0.5],
+    [0.1, 7, float("inf")],
+]
+
+
+@pytest.mark.parametrize("numbers", CHANGING)
+@pytest.mark.parametrize("nested", [False, True])
+def test_mixed_numbers_keep_their_values_and_types(numbers, nested):
+    found = put([numbers, None] if nested else [*numbers, None])
+    found = found[0] if nested else found[:-1]
+    assert found == numbers
+    assert [isinstance(it, bool) for it in found] == [isinstance(it, bool) for it in numbers]
+
+
+def test_a_nan_is_a_number():
+    (found,) = put([[float("nan"), 1]])
+    assert np.isnan(found[0]) and found[1] == 1
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [([1e300], "float32"), ([1j], "float64"), ([2**63 - 1], "float64"), ([float("nan")], "int64")],
+)
+def test_a_type_that_would_lose_more_than_digits_is_refused(numbers, dtype, nested):
+    rows, codec = ([numbers], "typed_ragged") if nested else (numbers, "ndarray")
+    with pytest.raises(ValueError, match=f"do not fit {dtype}"):
+        put(rows, codec, dtype=dtype)
+    infinite = [float("inf"), 0.1]
+    assert put(infinite, "ndarray", dtype="float32") == [float("inf"), np.float32(0.1)]
+
+
+def test_arrays_of_bools_are_not_counted_as_numbers():
+    with pytest.raises(ValueError, match="bools"):
+        put([np.array([True]), np.array([2])], "typed_ragged")
+
+
 def test_numpy_scalars_and_tuples_inside_rows_become_plain():
     assert put([{"a": np.int64(3), "b": (1, 2)}]) == [{"a": 3, "b": [1, 2]}]
 

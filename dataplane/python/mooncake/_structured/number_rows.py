@@ -1,4 +1,7 @@
-"""Rows of numbers: one scalar each, or arrays of any shape one after the other."""
+"""Rows of numbers: one scalar each, or arrays of any shape one after the other.
+
+Invariant: a number comes back with its value, at most rounded to a float type that a hint asks for.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,51 @@ from .sources import ScatteredPayload, array_bytes
 ALIGNED = ("shapes", "ndims", "nulls")
 
 
-def converted(value: Any, dtype: np.dtype) -> np.ndarray:
-    """Return numbers in another type; ValueError if whole numbers would change."""
+def numbers_of(value: Any) -> np.ndarray:
+    """Return Python's numbers, nested or not, as an array; ValueError if one would change."""
     array = np.asarray(value)
+    if isinstance(value, (np.ndarray, np.generic)) or array.dtype.hasobject:
+        return array
+    leaves = np.asarray(value, dtype=object).ravel().tolist()
+    kinds = set(map(type, leaves))
+    # Numbers of one type stay what they are, but for whole ones that do not fit one int type.
+    if len(kinds) < 2 and not (int in kinds and array.dtype.kind == "f"):
+        return array
+    leaves = [leaf.item() if isinstance(leaf, np.generic) else leaf for leaf in leaves]
+    if array.dtype.kind != "b" and bool in map(type, leaves):
+        raise ValueError("bools are mixed with numbers")
+    if any(_differ(*pair) for pair in zip(leaves, array.ravel().tolist())):
+        raise ValueError(f"{array.dtype} would change a number")
+    return array
+
+
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return numbers in another type; ValueError if more than the digits of a float would change.
+
+    Whole numbers stay what they are, complex ones complex and finite ones finite.
+    """
     if array.dtype == dtype:
         return array
     exact = dtype.kind in "iub" or array.dtype.kind in "iub"
-    with np.errstate(invalid="ignore"):
-        result = array.astype(dtype)
-        back = result.astype(array.dtype) if exact else array
+    unfit = ValueError(f"numbers of {array.dtype} do not fit {dtype}")
+    if array.dtype.hasobject or (array.dtype.kind == "c" and dtype.kind != "c"):
+        raise unfit
+    try:
+        with np.errstate(invalid="raise", over="ignore"):
+            result = array.astype(dtype)
+            back = result.astype(array.dtype) if exact else array
+    except FloatingPointError:
+        raise unfit from None
     if exact and not np.array_equal(array, back):
-        raise ValueError(f"numbers of {array.dtype} do not fit {dtype}")
+        raise unfit
+    if dtype.kind in "fc" and (np.isfinite(array) & ~np.isfinite(result)).any():
+        raise unfit
     return result
+
+
+def _differ(number: Any, kept: Any) -> bool:
+    # Python compares whole numbers and floats exactly. Only a NaN differs from itself.
+    return number != kept and number == number
 
 
 def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype:
@@ -44,12 +80,14 @@ def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype:
     dtype = np.result_type(*kinds) if kinds else np.dtype(np.int64)
     if dtype.hasobject:
         raise ValueError("rows of Python objects are no numbers")
+    if dtype.kind != "b" and any(kind.kind == "b" for kind in kinds):
+        raise ValueError("rows of bools are mixed with numbers")
     return dtype
 
 
 def encode_arrays(values: list[Any], hints: Mapping[str, Any]) -> tuple[Members, Metadata]:
     """Return rows of arrays as flat data with offsets and shapes. `hints` may have a "dtype"."""
-    arrays = [None if value is None else np.asarray(value) for value in values]
+    arrays = [None if value is None else numbers_of(value) for value in values]
     held = [array for array in arrays if array is not None]
     hint = hints.get("dtype")
     dtype = common_dtype(held) if hint is None else np.dtype(hint)
@@ -120,7 +158,7 @@ def select_arrays(
 
 def encode_scalars(values: list[Any], hints: Mapping[str, Any]) -> tuple[Members, Metadata]:
     """Return one number per row, 0 where there is none, with the null mask."""
-    held = np.asarray([value for value in values if value is not None])
+    held = numbers_of([value for value in values if value is not None])
     hint = hints.get("dtype")
     dtype = np.dtype(held.dtype if held.size else np.int64) if hint is None else np.dtype(hint)
     if dtype.kind not in "iufcb":
