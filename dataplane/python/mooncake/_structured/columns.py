@@ -64,11 +64,19 @@ def null_mask(values: Sequence[Any]) -> np.ndarray:
 def checked_offsets(offsets: Any, rows: int, size: int) -> np.ndarray:
     """Return offsets of `rows` rows in `size` elements; ValueError if they do not fit."""
     array = np.asarray(offsets)
-    if array.ndim != 1 or len(array) != rows + 1:
-        raise ValueError(f"the offsets length {len(array)} does not fit {rows} rows")
-    if array[0] != 0 or array[-1] != size or (np.diff(array) < 0).any():
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) != rows + 1 or not rows + 1:
+        raise ValueError(f"the offsets length {array.size} does not fit {rows} rows")
+    # Differences of unsigned numbers are never below 0.
+    if array[0] != 0 or array[-1] != size or (array[1:] < array[:-1]).any():
         raise ValueError(f"the offsets do not go from 0 to {size}")
     return array
+
+
+def stored_offsets(offsets: Any, size: int | None = None) -> np.ndarray:
+    """Return offsets of any number of rows in `size` elements, None if that is not known."""
+    array = np.asarray(offsets)
+    last = int(array[-1]) if size is None and array.size and array.ndim == 1 else size or 0
+    return checked_offsets(array, array.size - 1, last)
 
 
 def checked_nulls(nulls: Any, rows: int) -> np.ndarray:
@@ -81,7 +89,7 @@ def checked_nulls(nulls: Any, rows: int) -> np.ndarray:
 
 def ragged_rows(source: Source, rows: Sequence[int], aligned: Iterable[str]) -> Members:
     """Return flat data, its offsets and the row-aligned columns of some rows."""
-    offsets = np.asarray(source.whole("offsets"))
+    offsets = stored_offsets(source.whole("offsets"))
     starts = [int(offsets[row]) for row in rows]
     lengths = [int(offsets[row + 1]) - start for row, start in zip(rows, starts)]
     members = {name: source.rows(name, rows) for name in aligned}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .byte_rows import image_bytes, image_of
 from .columns import (
     Codec,
@@ -18,6 +16,7 @@ from .columns import (
     null_mask,
     offsets_of,
     picked,
+    stored_offsets,
 )
 from .reader import merged
 from .sources import ScatteredPayload, flat_view
@@ -40,8 +39,7 @@ def encode(values: list[Any], hints: Mapping[str, Any]) -> tuple[Members, Metada
 def decode(members: Mapping[str, Any], rows: int, metadata: Mapping[str, Any]) -> list[Any]:
     """Return the rows."""
     data = flat_view(members["data"], "data")
-    ends = np.asarray(members["byte_offsets"])
-    ends = checked_offsets(ends, len(ends) - 1, data.nbytes)
+    ends = stored_offsets(members["byte_offsets"], data.nbytes)
     firsts = checked_offsets(members["row_offsets"], rows, len(ends) - 1)
     nulls = checked_nulls(members["nulls"], rows)
     kinds = metadata.get("media_encodings") or [None] * (len(ends) - 1)
@@ -53,7 +51,8 @@ def select(
     source: Source, rows: Sequence[int], metadata: Mapping[str, Any]
 ) -> tuple[Members, Metadata]:
     """Read the items of some rows."""
-    firsts, ends = np.asarray(source.whole("row_offsets")), np.asarray(source.whole("byte_offsets"))
+    ends = stored_offsets(source.whole("byte_offsets"))
+    firsts = stored_offsets(source.whole("row_offsets"), len(ends) - 1)
     items = [at for row in rows for at in range(firsts[row], firsts[row + 1])]
     lengths = [int(ends[at + 1] - ends[at]) for at in items]
     starts = [int(ends[at]) for at in items]

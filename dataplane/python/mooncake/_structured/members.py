@@ -12,7 +12,7 @@ import numpy as np
 from .. import _tensor
 from . import tensors
 from .raw_memory import array_at
-from .reader import PayloadReader, Range
+from .reader import PayloadReader, Range, fragments_of
 from .rows import row_ranges
 from .sources import RawDestination, TensorObjectBuffer
 
@@ -141,7 +141,7 @@ class MemberReader:
 
 def array_type(name: str, spec: Mapping[str, Any]) -> tuple[np.dtype, tuple[int, ...]]:
     """Return dtype and shape of a stored array; ValueError if they are missing or of objects."""
-    shape, dtype = _shape(spec), spec.get("dtype")
+    shape, dtype = shape_of(spec), spec.get("dtype")
     if not isinstance(dtype, str) or shape is None:
         raise ValueError(f"array {name!r} has no dtype or shape")
     kind = np.dtype(dtype)
@@ -165,13 +165,16 @@ def _selected(
 def _tensor_ranges(
     name: str, payload: Mapping[str, Any], spec: Mapping[str, Any], rows: list[int]
 ) -> list[Range]:
-    header, item, shape = payload.get("metadata_bytes"), spec.get("element_size"), _shape(spec)
-    if not isinstance(header, int) or not isinstance(item, int) or shape is None:
+    header, item, shape = payload.get("metadata_bytes"), spec.get("element_size"), shape_of(spec)
+    if not isinstance(header, int) or not isinstance(item, int) or item < 1 or shape is None:
         raise ValueError(f"tensor {name!r} does not say where its rows are; read it whole")
-    return _selected(shape, item, rows, name, header)[1]
+    ranges = _selected(shape, item, rows, name, header)[1]
+    fragments_of(payload, ranges)  # before memory is taken for them
+    return ranges
 
 
-def _shape(spec: Mapping[str, Any]) -> tuple[int, ...] | None:
+def shape_of(spec: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Return the stored shape of a member, None if it has none."""
     shape = spec.get("shape")
     held = isinstance(shape, list) and all(isinstance(it, int) and it >= 0 for it in shape)
     return tuple(shape or ()) if held else None

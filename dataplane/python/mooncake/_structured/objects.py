@@ -9,7 +9,7 @@ import numpy as np
 
 from . import fields
 from .bundles import AnyRef, Bundles
-from .members import MemberReader, array_type
+from .members import MemberReader, array_type, shape_of
 from .model import (
     BundleTransferPolicy,
     RemoteBundleRef,
@@ -18,7 +18,7 @@ from .model import (
     StructuredObjectResult,
 )
 from .reader import BYTES, PayloadReader, Range
-from .rows import chosen_rows
+from .rows import chosen_rows, stored_rows
 from .sources import ScatteredPayload, flat_view
 from .writer import PayloadWriter
 
@@ -46,12 +46,12 @@ class StoredObject:
 
     def rows_of(self, name: str, selection: Any) -> list[int] | None:
         """Return the row numbers of a selection of a member."""
-        shape = self.spec(name).get("shape")
         if selection is None:
             return None
+        shape = shape_of(self.spec(name))
         if not shape:
             raise ValueError(f"member {name!r} does not support slicing")
-        return chosen_rows(selection, shape[0])
+        return chosen_rows(selection, stored_rows(shape[0], self.payload(name)["bytes"]))
 
     def read(self, name: str, rows: list[int] | None = None, destination: Any = None) -> Any:
         """Return a member, or some rows of it."""

@@ -19,6 +19,8 @@ from .writer import Registration, has_calls
 # Source offset and bytes of a payload.
 Range = tuple[int, int]
 BYTES = np.dtype(np.uint8)
+# More memory than this is not taken on the word of a manifest alone.
+TRUSTED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class PayloadReader:
         fragments = fragments_of(payload, [(0, size)])
         if not self._registers() or not has_calls(self._store, ["batch_get_into"]):
             return b"".join(self._get(fragment.key, fragment.size) for fragment in fragments)
+        self._check_stored(payload, fragments, size)
         memory = np.empty(size, dtype=BYTES)
         if size:
             with Registration(self._store, memory.ctypes.data, size):
@@ -93,6 +96,7 @@ class PayloadReader:
         size = sum(length for _, length in ranges)
         if size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
             raise ValueError(f"{size} bytes of {payload['key']!r} are no {dtype} of {shape}")
+        self._check_stored(payload, fragments_of(payload, ranges), size)
         if self._pool is None or not size or not has_calls(self._store, ["get_into_ranges"]):
             array = np.empty(shape, dtype=dtype)
             self.read_into(payload, ranges, array.ctypes.data, size)
@@ -134,6 +138,16 @@ class PayloadReader:
                 self._get_ranges(fragments, address)
             else:
                 self._copy(fragments, address)
+
+    def _check_stored(
+        self, payload: Mapping[str, Any], fragments: Sequence[Fragment], size: int
+    ) -> None:
+        if size <= TRUSTED_BYTES or not has_calls(self._store, ["get_size"]):
+            return
+        wanted = {fragment.key for fragment in fragments}
+        for chunk in payload["chunks"]:
+            if chunk["key"] in wanted:
+                self._check(chunk["key"], self._store.get_size(chunk["key"]), chunk["bytes"])
 
     def _registers(self) -> bool:
         return has_calls(self._store, ["register_buffer", "unregister_buffer"])

@@ -12,6 +12,9 @@ from typing import Any
 from .model import StructuredMemberSlice
 from .reader import Range, merged
 
+# Rows may have no bytes, so this many need none.
+ROWS_WITHOUT_BYTES = 1 << 20
+
 Rows = Any  # slice | StructuredMemberSlice | Sequence[int] | None
 
 
@@ -32,6 +35,13 @@ def chosen_rows(rows: Rows, total: int) -> list[int] | None:
             raise ValueError(f"the step must be positive, not {rows.step}")
         return list(range(total)[rows])
     return [_row(row, total) for row in rows]
+
+
+def stored_rows(total: int, size: int) -> int:
+    """Return the rows of a payload of `size` bytes; ValueError if it cannot have as many."""
+    if total > max(size, ROWS_WITHOUT_BYTES):
+        raise ValueError(f"{size} bytes are no {total} rows")
+    return total
 
 
 def _row(row: Any, total: int) -> int:
