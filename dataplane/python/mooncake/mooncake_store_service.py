@@ -111,13 +111,19 @@ class MooncakeStoreService:
 
     async def stop(self) -> None:
         """Stop listening, drain if wanted, close the store: its memory leaves the cluster."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-            if self.drain is not None:
-                await self.drain.run(self.config.master_server_address, self.store.get_hostname())
-        await asyncio.to_thread(self.store.close)
+        runner, self._runner = self._runner, None
+        try:
+            if runner is not None:
+                await runner.cleanup()
+                await self._drain()
+        finally:
+            await asyncio.to_thread(self.store.close)
         logger.info("Store service stopped")
+
+    async def _drain(self) -> None:
+        lends = self.config.global_segment_size > 0 or self._segments.has_lent
+        if self.drain is not None and lends:
+            await self.drain.run(self.config.master_server_address, self.store.get_hostname())
 
 
 async def serve(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from fake_store import FakeStore
 
 from mooncake import mooncake_store_service as service_module
+from mooncake._store_service import stop_drain
 from mooncake.mooncake_config import MooncakeConfig
 from mooncake.mooncake_store_service import MooncakeStoreService, load_config, parse_arguments
 
@@ -151,6 +152,64 @@ def test_stop_closes_the_store():
     store = FakeStore()
     asyncio.run(make_service(store).stop())
     assert store.closed
+
+
+class Drain:
+    """Counts its runs, and fails if it has an error."""
+
+    def __init__(self, error=None):
+        self.error, self.runs = error, 0
+
+    async def run(self, master, segment):
+        self.runs += 1
+        if self.error is not None:
+            raise self.error
+
+
+def run_and_stop(drain, requests=(), **config):
+    store = FakeStore()
+
+    async def run():
+        settings = MooncakeConfig.from_mapping(CONFIG | config)
+        service = MooncakeStoreService(settings, store, "127.0.0.1", 0, drain)
+        await service.start_store(1)
+        await service.start_http()
+        async with TestClient(TestServer(service.application())) as client:
+            for path, body in requests:
+                assert (await client.post(path, json=body)).status == 200
+        await service.stop()
+
+    try:
+        asyncio.run(run())
+    finally:
+        assert store.closed
+
+
+def test_a_stop_closes_the_store_even_if_the_drain_fails():
+    with pytest.raises(ValueError, match="planned"):
+        run_and_stop(Drain(ValueError("planned")))
+
+
+def test_a_stop_without_the_program_of_the_drain_says_so(monkeypatch, caplog):
+    monkeypatch.setattr(stop_drain, "program_path", lambda: "/none/perigee")
+    run_and_stop(stop_drain.StopDrain(1.0, 1))
+    assert "Objects are dropped with this store: perigee drain: " in caplog.text
+    assert "/none/perigee" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("size", "requests", "runs"),
+    [
+        ("16mb", [], 1),
+        (0, [], 0),
+        (0, [("/api/mount", {"size": 1})], 1),
+        (0, [("/api/mount_shm", {"name": "x", "size": 1})], 1),
+    ],
+)
+def test_only_a_stop_of_what_lends_memory_drains(size, requests, runs):
+    drain = Drain()
+    run_and_stop(drain, requests, global_segment_size=size)
+    assert drain.runs == runs
 
 
 def test_text_goes_in_and_bytes_come_out():

@@ -29,11 +29,15 @@ logger = logging.getLogger("mooncake.store_service")
 
 
 class SegmentRoutes:
-    """Lend memory, files and shared-memory objects, and take them back."""
+    """Lend memory, files and shared-memory objects, and take them back.
+
+    `has_lent` says whether a route has lent anything.
+    """
 
     def __init__(self, store: Any, protocol: str) -> None:
         self._store, self._protocol = store, protocol
         self._lent: dict[str, FileRange] = {}
+        self.has_lent = False
         self._reconfigure, self._mount = asyncio.Lock(), asyncio.Lock()
 
     def table(self) -> list[tuple[str, str, str, Handler]]:
@@ -58,6 +62,7 @@ class SegmentRoutes:
         )
         if result["ret"] != 0:
             raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+        self.has_lent = True
         answer = {"status": "success", "segment_ids": result["segment_ids"]}
         return web.json_response(answer | {"allocated_size": size})
 
@@ -85,6 +90,7 @@ class SegmentRoutes:
             )
             if result["ret"] != 0:
                 raise RequestError(f"Mount failed, ret={result['ret']}", 500)
+            self.has_lent = True
             self._lent |= dict.fromkeys(result["segment_ids"], wanted)
         return list(result["segment_ids"])
 

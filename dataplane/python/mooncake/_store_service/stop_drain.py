@@ -27,9 +27,13 @@ class StopDrain:
         words = [f"--master={master}", f"--metrics_port={self.master_metrics_port}"]
         words += [f"--segment={segment}", f"--timeout={max(1, round(self.seconds * 1000))}ms"]
         logger.info("Moving objects to other stores, %g s at most", self.seconds)
-        drain = await asyncio.create_subprocess_exec(
-            program_path(), "drain", *words, stdout=PIPE, stderr=STDOUT
-        )
+        try:
+            drain = await asyncio.create_subprocess_exec(
+                program_path(), "drain", *words, stdout=PIPE, stderr=STDOUT
+            )
+        except OSError as error:
+            logger.error("Objects are dropped with this store: perigee drain: %s", error)
+            return False
         try:
             limit = self.seconds + DRAIN_GRACE_S
             said, _ = await asyncio.wait_for(drain.communicate(), limit)
