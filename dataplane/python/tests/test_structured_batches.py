@@ -115,6 +115,24 @@ def test_an_append_that_does_not_fit_changes_nothing(transfer, store):
     assert store.values == before
 
 
+@pytest.mark.parametrize("kind", [PlainStore, FastStore])
+def test_an_overwrite_that_cannot_remove_the_old_leaves_nothing_new(kind):
+    store = kind()
+    transfer = MooncakeBundleTransfer(store)
+    ref = transfer.put_dataproto(batch(batch={"tokens": TOKENS}), stage="rollout")
+    stuck, remove, before = ref.stage_refs["rollout"].manifest_key, store.remove, set(store.values)
+    data = batch(batch={"tokens": TOKENS + 1})
+    store.remove = lambda key, force=False: -900 if key == stuck else remove(key, force)
+    with pytest.raises(RuntimeError, match="could not be removed"):
+        transfer.append_dataproto_fields(ref, data, stage="rollout", overwrite=True)
+    assert set(store.values) <= before
+    store.remove = remove
+    new = transfer.append_dataproto_fields(ref, data, stage="rollout", overwrite=True)
+    assert np.array_equal(transfer.get_dataproto(new)["batch"]["tokens"], TOKENS + 1)
+    transfer.cleanup_dataproto(new)
+    assert store.values == {}
+
+
 @pytest.mark.parametrize("nth", range(1, 9))
 def test_an_append_that_fails_leaves_the_batch_as_it_was(nth):
     store = PlainStore()

@@ -98,13 +98,19 @@ class Bundles:
 
     def remove(self, ref: AnyRef) -> None:
         """Remove all keys of a bundle; RuntimeError if one stays."""
-        found = self.resolve(ref)
-        keys = manifests.check(found, self.prefix)
-        remove_keys(self._store, manifests.all_keys(found, keys.manifest), strict=True)
+        remove_keys(self._store, self._all_keys(ref), strict=True)
+
+    def discard(self, ref: AnyRef) -> None:
+        """Remove the keys of a bundle as far as they can be removed."""
+        remove_keys(self._store, self._all_keys(ref), strict=False)
 
     def drop_wrapping(self, ref: AnyRef) -> None:
         """Remove manifest and metadata of a bundle whose members a merged one owns."""
         remove_keys(self._store, self._own_keys(self.resolve(ref)), strict=False)
+
+    def _all_keys(self, ref: AnyRef) -> list[str]:
+        found = self.resolve(ref)
+        return manifests.all_keys(found, manifests.check(found, self.prefix).manifest)
 
     def _own_keys(self, found: Mapping[str, Any]) -> list[str]:
         keys = manifests.check(found, self.prefix)

@@ -13,11 +13,12 @@ import numpy as np
 
 from . import codecs
 from .batch import Batch, Schemas, is_list
-from .bundles import Bundles
+from .bundles import AnyRef, Bundles
 from .groups import config_in_group, new_group
 from .model import (
     BundleTransferPolicy,
     MooncakeDataProtoRef,
+    RemoteBundleRef,
     StructuredFieldLocation,
     StructuredObjectPayload,
 )
@@ -118,7 +119,7 @@ class StageWriter:
         if old is None or overwrite:
             stored = self._objects.put(payload, *how)
             if old is not None:
-                self._bundles.remove(old)
+                self._replace(old, stored)
         else:
             stored = self._objects.append(old, payload, *how)
         kept = {it: how for it, how in ref.encoded_non_tensor.items() if it not in made.locations}
@@ -128,6 +129,17 @@ class StageWriter:
             field_index={**ref.field_index, **made.locations},
             encoded_non_tensor={**kept, **made.encoded},
         )
+
+    def _replace(self, old: AnyRef, new: RemoteBundleRef) -> None:
+        """Remove the old object of a stage; if a key of it stays, the new object goes, too.
+
+        The caller has the data and the old reference, so that the call can be made again.
+        """
+        try:
+            self._bundles.remove(old)
+        except BaseException:
+            self._bundles.discard(new)
+            raise
 
 
 def _encoded(data: Batch, stage: str, schemas: Schemas | None) -> _Fields:
