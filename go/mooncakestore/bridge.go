@@ -7,7 +7,11 @@ package mooncakestore
 */
 import "C"
 
-import "unsafe"
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
 
 // words is an array of texts in memory of C, where an array may hold addresses.
 type words struct {
@@ -15,16 +19,26 @@ type words struct {
 	count int
 }
 
-func newWords(list []string) words {
+func newWords(list []string) (words, error) {
 	if len(list) == 0 {
-		return words{}
+		return words{}, nil
+	}
+	for _, word := range list {
+		if err := checkText(word); err != nil {
+			return words{}, err
+		}
 	}
 	size := C.size_t(len(list)) * C.size_t(unsafe.Sizeof((*C.char)(nil)))
 	array := (**C.char)(C.malloc(size))
 	for index, word := range list {
 		unsafe.Slice(array, len(list))[index] = C.CString(word)
 	}
-	return words{array: array, count: len(list)}
+	return words{array: array, count: len(list)}, nil
+}
+
+// at is one of the texts.
+func (w words) at(index int) *C.char {
+	return unsafe.Slice(w.array, w.count)[index]
 }
 
 func (w words) free() {
@@ -35,8 +49,19 @@ func (w words) free() {
 }
 
 // newText is a text of C; freeText gives it back.
-func newText(word string) *C.char {
-	return C.CString(word)
+func newText(word string) (*C.char, error) {
+	if err := checkText(word); err != nil {
+		return nil, err
+	}
+	return C.CString(word), nil
+}
+
+// checkText refuses a NUL byte, at which a text of C ends: it would name another object.
+func checkText(word string) error {
+	if strings.IndexByte(word, 0) >= 0 {
+		return fmt.Errorf("%w: %q has a NUL byte", ErrInvalidArgument, word)
+	}
+	return nil
 }
 
 func freeText(word *C.char) {
@@ -75,7 +100,11 @@ func newPlacement(config *ReplicateConfig) (placement, error) {
 	if given.ReplicaNum <= 0 {
 		return placement{}, ErrInvalidArgument
 	}
-	made := placement{segments: newWords(given.PreferredSegments)}
+	segments, err := newWords(given.PreferredSegments)
+	if err != nil {
+		return placement{}, err
+	}
+	made := placement{segments: segments}
 	made.config.replica_num = C.size_t(given.ReplicaNum)
 	made.config.with_soft_pin = flag(given.WithSoftPin)
 	made.config.with_hard_pin = flag(given.WithHardPin)

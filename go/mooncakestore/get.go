@@ -13,7 +13,10 @@ func (s *Store) GetInto(key string, ptr uintptr, size uint64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return 0, err
+	}
 	defer freeText(name)
 	count := C.mooncake_store_get_into(store, name, C.get_address(C.uintptr_t(ptr)), C.size_t(size))
 	return counted(ErrGet, int64(count))
@@ -28,7 +31,10 @@ func (s *Store) Get(key string, buf []byte) (int64, error) {
 	if len(buf) == 0 {
 		return 0, ErrInvalidArgument
 	}
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return 0, err
+	}
 	defer freeText(name)
 	count := C.mooncake_store_get_into(store, name, address(buf), C.size_t(len(buf)))
 	return counted(ErrGet, int64(count))
@@ -43,7 +49,10 @@ func (s *Store) BatchGetInto(keys []string, ptrs []uintptr, sizes []uint64) ([]i
 	if len(ptrs) != len(keys) || len(sizes) != len(keys) {
 		return nil, ErrInvalidArgument
 	}
-	names := newWords(keys)
+	names, err := newWords(keys)
+	if err != nil {
+		return nil, err
+	}
 	defer names.free()
 	results := make([]C.int64_t, len(keys))
 	buffers, lengths := newPieces(ptrs, sizes).first()

@@ -9,7 +9,10 @@ func (s *Store) Exists(key string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return false, err
+	}
 	defer freeText(name)
 	there, err := counted(ErrExist, int64(C.mooncake_store_is_exist(store, name)))
 	return there == 1, err
@@ -21,7 +24,10 @@ func (s *Store) BatchExists(keys []string) ([]bool, error) {
 	if err != nil || len(keys) == 0 {
 		return nil, err
 	}
-	names := newWords(keys)
+	names, err := newWords(keys)
+	if err != nil {
+		return nil, err
+	}
 	defer names.free()
 	results := make([]C.int, len(keys))
 	code := C.mooncake_store_batch_is_exist(store, names.array, C.size_t(len(keys)), &results[0])
@@ -41,7 +47,10 @@ func (s *Store) GetSize(key string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return 0, err
+	}
 	defer freeText(name)
 	return counted(ErrGetSize, int64(C.mooncake_store_get_size(store, name)))
 }
@@ -52,7 +61,10 @@ func (s *Store) Remove(key string, force bool) error {
 	if err != nil {
 		return err
 	}
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return err
+	}
 	defer freeText(name)
 	return verdict(ErrRemove, int(C.mooncake_store_remove(store, name, flag(force))))
 }
@@ -63,7 +75,10 @@ func (s *Store) RemoveByRegex(pattern string, force bool) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	name := newText(pattern)
+	name, err := newText(pattern)
+	if err != nil {
+		return 0, err
+	}
 	defer freeText(name)
 	count := C.mooncake_store_remove_by_regex(store, name, flag(force))
 	return counted(ErrRemove, int64(count))

@@ -18,7 +18,10 @@ func (s *Store) Put(key string, value []byte, config *ReplicateConfig) error {
 		return err
 	}
 	defer placed.segments.free()
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return err
+	}
 	defer freeText(name)
 	code := C.mooncake_store_put(store, name, address(value), C.size_t(len(value)), &placed.config)
 	return verdict(ErrPut, int(code))
@@ -38,7 +41,10 @@ func (s *Store) PutFrom(key string, ptr uintptr, size uint64, config *ReplicateC
 		return err
 	}
 	defer placed.segments.free()
-	name := newText(key)
+	name, err := newText(key)
+	if err != nil {
+		return err
+	}
 	defer freeText(name)
 	code := C.mooncake_store_put_from(store, name, C.put_address(C.uintptr_t(ptr)), C.size_t(size),
 		&placed.config)
@@ -60,7 +66,10 @@ func (s *Store) BatchPutFrom(keys []string, ptrs []uintptr, sizes []uint64,
 		return nil, err
 	}
 	defer placed.segments.free()
-	names := newWords(keys)
+	names, err := newWords(keys)
+	if err != nil {
+		return nil, err
+	}
 	defer names.free()
 	results := make([]C.int, len(keys))
 	buffers, lengths := newPieces(ptrs, sizes).first()

@@ -60,15 +60,15 @@ func (s *Store) Setup(localHostname, metadataServer string,
 	if err != nil {
 		return err
 	}
-	host, metadata := newText(localHostname), newText(metadataServer)
-	route, device, master := newText(protocol), newText(deviceName), newText(masterServerAddr)
-	defer freeText(host)
-	defer freeText(metadata)
-	defer freeText(route)
-	defer freeText(device)
-	defer freeText(master)
-	code := C.mooncake_store_setup(store, host, metadata, C.uint64_t(globalSegmentSize),
-		C.uint64_t(localBufferSize), route, device, master)
+	texts, err := newWords([]string{
+		localHostname, metadataServer, protocol, deviceName, masterServerAddr,
+	})
+	if err != nil {
+		return err
+	}
+	defer texts.free()
+	code := C.mooncake_store_setup(store, texts.at(0), texts.at(1), C.uint64_t(globalSegmentSize),
+		C.uint64_t(localBufferSize), texts.at(2), texts.at(3), texts.at(4))
 	return verdict(ErrSetupFailed, int(code))
 }
 
@@ -78,10 +78,12 @@ func (s *Store) InitAll(protocol, deviceName string, mountSegmentSize uint64) er
 	if err != nil {
 		return err
 	}
-	route, device := newText(protocol), newText(deviceName)
-	defer freeText(route)
-	defer freeText(device)
-	code := C.mooncake_store_init_all(store, route, device, C.uint64_t(mountSegmentSize))
+	texts, err := newWords([]string{protocol, deviceName})
+	if err != nil {
+		return err
+	}
+	defer texts.free()
+	code := C.mooncake_store_init_all(store, texts.at(0), texts.at(1), C.uint64_t(mountSegmentSize))
 	return verdict(ErrInitAllFailed, int(code))
 }
 

@@ -166,3 +166,35 @@ func TestNamesAreMooncakes(t *testing.T) {
 		}
 	}
 }
+
+func TestATextWithANulByteNamesNoObject(t *testing.T) {
+	s, err := New()
+	check(t, err)
+	t.Cleanup(s.Close)
+	const cut = "go/one\x00two"
+	one, sizes, ptrs := []byte{1}, []uint64{1}, []uintptr{1}
+	keys := []string{"go/one", cut}
+	calls := map[string]func() error{
+		"Setup":    func() error { return s.Setup(cut, "", 0, 0, "tcp", "", "") },
+		"InitAll":  func() error { return s.InitAll("tcp", cut, 0) },
+		"Put":      func() error { return s.Put(cut, one, nil) },
+		"PutFrom":  func() error { return s.PutFrom(cut, 1, 1, nil) },
+		"Get":      func() error { _, err := s.Get(cut, one); return err },
+		"GetInto":  func() error { _, err := s.GetInto(cut, 1, 1); return err },
+		"Exists":   func() error { _, err := s.Exists(cut); return err },
+		"GetSize":  func() error { _, err := s.GetSize(cut); return err },
+		"Remove":   func() error { return s.Remove(cut, false) },
+		"Regex":    func() error { _, err := s.RemoveByRegex(cut, false); return err },
+		"Existing": func() error { _, err := s.BatchExists(keys); return err },
+		"Reads":    func() error { _, err := s.BatchGetInto(keys[1:], ptrs, sizes); return err },
+		"Writes":   func() error { _, err := s.BatchPutFrom(keys[1:], ptrs, sizes, nil); return err },
+		"Segments": func() error {
+			return s.Put("go/one", one, &ReplicateConfig{ReplicaNum: 1, PreferredSegments: keys})
+		},
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%s answered %v", name, err)
+		}
+	}
+}
