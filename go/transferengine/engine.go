@@ -7,7 +7,6 @@ package transferengine
 
 /*
 #cgo pkg-config: transfer_engine
-#include <stdlib.h>
 #include <transfer_engine_c.h>
 
 // Handles and addresses are numbers to Go: neither is memory that it knows.
@@ -25,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 )
 
 // ErrClosed is the answer of an engine that is closed or did not start; the standard error has a
@@ -62,9 +60,16 @@ type Engine struct {
 // "http://host:8080/metadata"; name is the host, or host:port, by which peers reach this process.
 // With discover RDMA is used where it works, and TCP elsewhere.
 func New(metadata, name string, discover bool) (*Engine, error) {
-	server, own := C.CString(metadata), C.CString(name)
-	defer C.free(unsafe.Pointer(server))
-	defer C.free(unsafe.Pointer(own))
+	server, err := newText(metadata)
+	if err != nil {
+		return nil, err
+	}
+	defer freeText(server)
+	own, err := newText(name)
+	if err != nil {
+		return nil, err
+	}
+	defer freeText(own)
 	flag := C.int(0)
 	if discover {
 		flag = 1
@@ -109,8 +114,11 @@ func (e *Engine) Register(address uintptr, size uint64, location string, remote 
 	if err != nil {
 		return err
 	}
-	place := C.CString(location)
-	defer C.free(unsafe.Pointer(place))
+	place, err := newText(location)
+	if err != nil {
+		return err
+	}
+	defer freeText(place)
 	flag := C.int(0)
 	if remote {
 		flag = 1
@@ -139,8 +147,11 @@ func (e *Engine) OpenSegment(name string) (Segment, error) {
 	if err != nil {
 		return 0, err
 	}
-	text := C.CString(name)
-	defer C.free(unsafe.Pointer(text))
+	text, err := newText(name)
+	if err != nil {
+		return 0, err
+	}
+	defer freeText(text)
 	segment := C.openSegment(engine, text)
 	if segment < 0 {
 		return 0, verdict("openSegment", C.int(segment))

@@ -114,3 +114,21 @@ func TestWrongCallsAnswerErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestATextWithANulByteIsRefused(t *testing.T) {
+	here, memory := start(t)
+	const cut = "127.0.0.1\x00:1"
+	calls := map[string]func() error{
+		"metadata": func() error { _, err := New(cut, "127.0.0.1", false); return err },
+		"name":     func() error { _, err := New("P2PHANDSHAKE", cut, false); return err },
+		"location": func() error { return here.Register(memory.Address(), 8, cut, true) },
+		"segment":  func() error { _, err := here.OpenSegment(cut); return err },
+		"title":    func() error { return here.Notify(0, Notify{Name: cut}) },
+		"message":  func() error { return here.Notify(0, Notify{Message: cut}) },
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%s answered %v", name, err)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package transferengine
 
 /*
-#include <stdlib.h>
 #include <transfer_engine_c.h>
 */
 import "C"
@@ -20,10 +19,17 @@ func (e *Engine) Notify(segment Segment, notify Notify) error {
 	if err != nil {
 		return err
 	}
-	var message C.notify_msg_t
-	message.name, message.msg = C.CString(notify.Name), C.CString(notify.Message)
-	defer C.free(unsafe.Pointer(message.name))
-	defer C.free(unsafe.Pointer(message.msg))
+	name, err := newText(notify.Name)
+	if err != nil {
+		return err
+	}
+	defer freeText(name)
+	text, err := newText(notify.Message)
+	if err != nil {
+		return err
+	}
+	defer freeText(text)
+	message := C.notify_msg_t{name: name, msg: text}
 	code := C.genNotifyInEngine(engine, C.uint64_t(segment), message)
 	return verdict("genNotifyInEngine", code)
 }
