@@ -63,6 +63,28 @@ def test_header_and_data_of_rows_are_read_into_memory():
         transfer.get_dataproto(ref, destinations=into)
 
 
+@pytest.mark.parametrize("kind", [PlainStore, FastStore])
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (b'"element_size":4', b'"element_size":8', "do not fit memory of 16"),
+        (b'"element_size":4', b'"element_size":0', "read it whole"),
+        (b'"shape":[6,4]', b'"shape":[6,1099511627776]', "lie outside"),
+        (b'"shape":[6,4]', b'"shape":[1099511627776,4]', "are no 1099511627776 rows"),
+    ],
+)
+def test_a_specification_that_lies_fills_no_other_memory(kind, old, new, reason):
+    store = kind()
+    transfer = MooncakeBundleTransfer(store)
+    ref = transfer.put_object({"t": GRID})
+    meta = ref.manifest["meta"]
+    assert old in store.values[meta["key"]]
+    store.values[meta["key"]] = store.values[meta["key"]].replace(old, new)
+    meta["bytes"] = meta["chunks"][0]["bytes"] = len(store.values[meta["key"]])
+    with pytest.raises(ValueError, match=reason):
+        transfer.materialize(transfer.read_spec(ref).slice_member("t", 0, 1, 2))
+
+
 def test_a_zero_copy_put_of_a_tensor_says_what_it_needs():
     transfer = MooncakeBundleTransfer(TensorStore())
     with pytest.raises(ValueError, match="tensor_object_buffer"):

@@ -12,7 +12,7 @@ import numpy as np
 from .. import _tensor
 from . import tensors
 from .raw_memory import array_at
-from .reader import PayloadReader, Range, fragments_of
+from .reader import PayloadReader, Range
 from .rows import row_ranges
 from .sources import RawDestination, TensorObjectBuffer
 
@@ -104,6 +104,7 @@ class MemberReader:
         self, name: str, payload: Mapping[str, Any], spec: Mapping[str, Any], rows: list[int]
     ) -> Any:
         ranges = _tensor_ranges(name, payload, spec, rows)
+        self._reader.check(payload, ranges)
         value = tensors.empty(spec, len(rows))
         size = value.numel() * value.element_size()
         self._reader.read_into(payload, ranges, value.data_ptr(), size)
@@ -168,9 +169,7 @@ def _tensor_ranges(
     header, item, shape = payload.get("metadata_bytes"), spec.get("element_size"), shape_of(spec)
     if not isinstance(header, int) or not isinstance(item, int) or item < 1 or shape is None:
         raise ValueError(f"tensor {name!r} does not say where its rows are; read it whole")
-    ranges = _selected(shape, item, rows, name, header)[1]
-    fragments_of(payload, ranges)  # before memory is taken for them
-    return ranges
+    return _selected(shape, item, rows, name, header)[1]
 
 
 def shape_of(spec: Mapping[str, Any]) -> tuple[int, ...] | None:

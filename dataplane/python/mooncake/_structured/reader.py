@@ -76,7 +76,7 @@ class PayloadReader:
         fragments = fragments_of(payload, [(0, size)])
         if not self._registers() or not has_calls(self._store, ["batch_get_into"]):
             return b"".join(self._get(fragment.key, fragment.size) for fragment in fragments)
-        self._check_stored(payload, fragments, size)
+        self.check(payload, [(0, size)])
         memory = np.empty(size, dtype=BYTES)
         if size:
             with Registration(self._store, memory.ctypes.data, size):
@@ -96,7 +96,7 @@ class PayloadReader:
         size = sum(length for _, length in ranges)
         if size != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
             raise ValueError(f"{size} bytes of {payload['key']!r} are no {dtype} of {shape}")
-        self._check_stored(payload, fragments_of(payload, ranges), size)
+        self.check(payload, ranges)
         if self._pool is None or not size or not has_calls(self._store, ["get_into_ranges"]):
             array = np.empty(shape, dtype=dtype)
             self.read_into(payload, ranges, array.ctypes.data, size)
@@ -139,12 +139,15 @@ class PayloadReader:
             else:
                 self._copy(fragments, address)
 
-    def _check_stored(
-        self, payload: Mapping[str, Any], fragments: Sequence[Fragment], size: int
-    ) -> None:
+    def check(self, payload: Mapping[str, Any], ranges: Sequence[Range]) -> None:
+        """Call it before memory is taken for ranges: they must lie in the payload, else ValueError.
+
+        RuntimeError if they are large and the store has other sizes than the payload says.
+        """
+        wanted = {fragment.key for fragment in fragments_of(payload, ranges)}
+        size = sum(length for _, length in ranges)
         if size <= TRUSTED_BYTES or not has_calls(self._store, ["get_size"]):
             return
-        wanted = {fragment.key for fragment in fragments}
         for chunk in payload["chunks"]:
             if chunk["key"] in wanted:
                 self._check(chunk["key"], self._store.get_size(chunk["key"]), chunk["bytes"])
