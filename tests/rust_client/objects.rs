@@ -2,9 +2,9 @@
 
 use crate::{cluster, open};
 use perigee_client::{
-    CacheMemory, ObjectFault, ObjectSource, ObjectTarget, ReplicateConfig, StoreConfig,
+    CacheMemory, ObjectFault, ObjectSource, ObjectStore, ObjectTarget, ReplicateConfig, StoreConfig,
 };
-use perigee_tests::cluster::Master;
+use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::CALL_DEADLINE;
 
@@ -86,6 +86,33 @@ fn an_object_under_a_lease_is_not_removed_and_errors_say_so() {
     drop(leases);
     // The lease goes back with the next call.
     wait_until("the lease is given back", CALL_DEADLINE, || store.remove("page", false).is_ok());
+}
+
+#[test]
+fn an_object_replaced_by_one_of_another_size_after_its_lease_is_read_whole() {
+    const MIB: usize = 1 << 20;
+    let master = Master::start(&["--default_kv_lease_ttl=50"]);
+    let _node = Node::start(&master, 8 * MIB as u64);
+    let store = open(&master);
+    for (before, after) in [(2 * MIB, MIB), (MIB, 2 * MIB)] {
+        store.put("page", &vec![1; before], &placement()).unwrap();
+        let leases = store.lease(&["page"]);
+        assert_eq!(leases.size(0).unwrap(), before);
+        store.remove("page", true).unwrap();
+        // It needs nearly all of the segment, so it lies over the old bytes.
+        put_when_there_is_room(&store, "filler", &vec![2; 15 * MIB / 2]);
+        store.remove("filler", true).unwrap();
+        put_when_there_is_room(&store, "page", &vec![3; after]);
+        let read = leases.get(0).unwrap();
+        assert!(read == vec![3; after], "{} bytes were read of {after}", read.len());
+        store.remove("page", true).unwrap();
+    }
+}
+
+fn put_when_there_is_room(store: &ObjectStore, key: &str, bytes: &[u8]) {
+    wait_until("leases end and there is room", CALL_DEADLINE, || {
+        store.put(key, bytes, &placement()).is_ok()
+    });
 }
 
 #[test]
