@@ -257,14 +257,17 @@ def test_reconfigure_swaps_segments_and_takes_them_back():
     answers = ask(
         [
             ("POST", "/api/reconfigure", decode),
-            ("POST", "/api/reconfigure", decode),
+            ("POST", "/api/reconfigure", {**decode, "offset": 4096}),
+            ("POST", "/api/reconfigure", {**decode, "size": 8192}),
             ("POST", "/api/reconfigure", {"mode": "prefill"}),
         ],
         store,
     )
-    assert [status for status, _ in answers] == [200, 200, 200]
+    # The third asks for bytes that the second has lent.
+    assert [status for status, _ in answers] == [200, 200, 500, 200]
     assert json.loads(answers[1][1])["mode"] == "decode"
-    assert json.loads(answers[2][1]) == {"status": "success", "mode": "prefill"}
+    assert b"keeping previous decode segments" in answers[2][1]
+    assert json.loads(answers[3][1]) == {"status": "success", "mode": "prefill"}
     assert store.segments == {}
 
 
@@ -304,7 +307,8 @@ def test_an_old_segment_that_stays_is_named_beside_the_new_one_and_tried_again()
             body = {"mode": "decode", "path": "/dev/shm/x", "size": 4096}
             first = await (await client.post("/api/reconfigure", json=body)).json()
             stuck.extend(first["segment_ids"])
-            second = await (await client.post("/api/reconfigure", json=body)).json()
+            other = {**body, "offset": 4096}
+            second = await (await client.post("/api/reconfigure", json=other)).json()
             refused = await client.post("/api/reconfigure", json={"mode": "prefill"})
             stuck.clear()
             last = await client.post("/api/reconfigure", json={"mode": "prefill"})

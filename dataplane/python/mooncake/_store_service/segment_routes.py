@@ -120,7 +120,8 @@ class SegmentRoutes:
     async def handle_reconfigure(self, request: web.Request) -> web.Response:
         """POST /api/reconfigure: `decode` lends a file's memory, `prefill` takes it all back.
 
-        `decode` mounts the new segment before it retires the old ones, which stay if it fails.
+        `decode` mounts the new segment before it retires the old ones, which stay if it fails: it
+        fails for bytes that the old ones hold.
         """
         body = await read_object(request)
         mode = body.get("mode")
