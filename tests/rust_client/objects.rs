@@ -1,6 +1,6 @@
 //! Objects: what each call does, and what each error says.
 
-use crate::{cluster, open};
+use crate::{LENT, cluster, open};
 use perigee_client::{
     CacheMemory, ObjectFault, ObjectSource, ObjectStore, ObjectTarget, ReplicateConfig, StoreConfig,
 };
@@ -127,6 +127,17 @@ fn what_cannot_be_done_is_an_error_that_names_the_object() {
     store.close();
     assert_eq!(store.get("page").unwrap_err().fault(), ObjectFault::Closed);
     assert!(!store.is_healthy());
+}
+
+#[test]
+fn an_object_of_a_dead_node_is_unreachable_and_worth_a_retry() {
+    // The last of the flags counts: the master does not notice the death during the test.
+    let master = Master::start(&["--client_ttl=600"]);
+    let mut node = Node::start(&master, LENT);
+    open(&master).put("page", &[5; KIB], &placement()).unwrap();
+    node.program.kill();
+    let away = open(&master).get("page").unwrap_err();
+    assert_eq!((away.fault(), away.is_worth_a_retry()), (ObjectFault::Unreachable, true), "{away}");
 }
 
 #[test]
