@@ -7,6 +7,7 @@ use perigee_client::{
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::CALL_DEADLINE;
+use std::sync::Arc;
 
 const KIB: usize = 1 << 10;
 
@@ -138,6 +139,22 @@ fn an_object_of_a_dead_node_is_unreachable_and_worth_a_retry() {
     node.program.kill();
     let away = open(&master).get("page").unwrap_err();
     assert_eq!((away.fault(), away.is_worth_a_retry()), (ObjectFault::Unreachable, true), "{away}");
+}
+
+#[test]
+fn registered_memory_outlives_a_store_that_is_closed_first() {
+    let (_master, _node, store) = cluster();
+    let bytes = Arc::new(vec![0_u8; 4 * KIB]);
+    // SAFETY: the vector stays until its last clone is dropped, and nothing else uses its bytes.
+    let memory =
+        unsafe { CacheMemory::adopt(bytes.as_ptr().cast_mut(), bytes.len(), bytes.clone()) };
+    let registration = store.register(&memory).unwrap();
+    drop(memory);
+    store.close();
+    drop(registration);
+    assert_eq!(Arc::strong_count(&bytes), 2, "its devices may have it until the store has ended");
+    drop(store);
+    assert_eq!(Arc::strong_count(&bytes), 1);
 }
 
 #[test]
