@@ -1,12 +1,13 @@
 //! Objects: what each call does, and what each error says.
 
-use crate::{cluster, open};
+use crate::{LENT, cluster, open};
 use perigee_client::{
-    CacheMemory, ObjectFault, ObjectSource, ObjectTarget, ReplicateConfig, StoreConfig,
+    CacheMemory, ObjectFault, ObjectSource, ObjectStore, ObjectTarget, ReplicateConfig, StoreConfig,
 };
-use perigee_tests::cluster::Master;
+use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::CALL_DEADLINE;
+use std::sync::Arc;
 
 const KIB: usize = 1 << 10;
 
@@ -89,6 +90,33 @@ fn an_object_under_a_lease_is_not_removed_and_errors_say_so() {
 }
 
 #[test]
+fn an_object_replaced_by_one_of_another_size_after_its_lease_is_read_whole() {
+    const MIB: usize = 1 << 20;
+    let master = Master::start(&["--default_kv_lease_ttl=50"]);
+    let _node = Node::start(&master, 8 * MIB as u64);
+    let store = open(&master);
+    for (before, after) in [(2 * MIB, MIB), (MIB, 2 * MIB)] {
+        store.put("page", &vec![1; before], &placement()).unwrap();
+        let leases = store.lease(&["page"]);
+        assert_eq!(leases.size(0).unwrap(), before);
+        store.remove("page", true).unwrap();
+        // It needs nearly all of the segment, so it lies over the old bytes.
+        put_when_there_is_room(&store, "filler", &vec![2; 15 * MIB / 2]);
+        store.remove("filler", true).unwrap();
+        put_when_there_is_room(&store, "page", &vec![3; after]);
+        let read = leases.get(0).unwrap();
+        assert!(read == vec![3; after], "{} bytes were read of {after}", read.len());
+        store.remove("page", true).unwrap();
+    }
+}
+
+fn put_when_there_is_room(store: &ObjectStore, key: &str, bytes: &[u8]) {
+    wait_until("leases end and there is room", CALL_DEADLINE, || {
+        store.put(key, bytes, &placement()).is_ok()
+    });
+}
+
+#[test]
 fn what_cannot_be_done_is_an_error_that_names_the_object() {
     let (_master, _node, store) = cluster();
     store.put("page", &[5; KIB], &placement()).unwrap();
@@ -100,6 +128,33 @@ fn what_cannot_be_done_is_an_error_that_names_the_object() {
     store.close();
     assert_eq!(store.get("page").unwrap_err().fault(), ObjectFault::Closed);
     assert!(!store.is_healthy());
+}
+
+#[test]
+fn an_object_of_a_dead_node_is_unreachable_and_worth_a_retry() {
+    // The last of the flags counts: the master does not notice the death during the test.
+    let master = Master::start(&["--client_ttl=600"]);
+    let mut node = Node::start(&master, LENT);
+    open(&master).put("page", &[5; KIB], &placement()).unwrap();
+    node.program.kill();
+    let away = open(&master).get("page").unwrap_err();
+    assert_eq!((away.fault(), away.is_worth_a_retry()), (ObjectFault::Unreachable, true), "{away}");
+}
+
+#[test]
+fn registered_memory_outlives_a_store_that_is_closed_first() {
+    let (_master, _node, store) = cluster();
+    let bytes = Arc::new(vec![0_u8; 4 * KIB]);
+    // SAFETY: the vector stays until its last clone is dropped, and nothing else uses its bytes.
+    let memory =
+        unsafe { CacheMemory::adopt(bytes.as_ptr().cast_mut(), bytes.len(), bytes.clone()) };
+    let registration = store.register(&memory).unwrap();
+    drop(memory);
+    store.close();
+    drop(registration);
+    assert_eq!(Arc::strong_count(&bytes), 2, "its devices may have it until the store has ended");
+    drop(store);
+    assert_eq!(Arc::strong_count(&bytes), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "it lends memory to the engine")]
 
 use crate::background::PendingCall;
-use crate::engine_home::EngineHome;
+use crate::home::Home;
 use crate::memory::CacheMemory;
 use crate::registration::{MemoryRegistration, RegistrationHolder};
 use crate::transfer::PeerTransfer;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A transfer engine: reads and writes memory that peers expose. Clones are the same engine; all
 /// methods may be called from any thread.
 #[derive(Clone, Debug)]
-pub struct PeerEngine(Arc<EngineHome>);
+pub struct PeerEngine(Arc<Home<TransferEngine>>);
 
 impl PeerEngine {
     /// Starts an engine: ports, rails, its entry at the metadata service.
@@ -32,13 +32,13 @@ impl PeerEngine {
     /// message says what to change.
     pub fn open(options: EngineOptions) -> Result<Self, EngineError> {
         let engine = TransferEngine::start(options)?;
-        Ok(Self(Arc::new(EngineHome::new(engine))))
+        Ok(Self(Arc::new(Home::new(engine))))
     }
 
     /// What peers pass as the segment to reach this engine.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.engine().local_name()
+        self.0.local_name()
     }
 
     /// Makes memory known to the RDMA devices of this host; peers cannot reach it.
@@ -48,7 +48,7 @@ impl PeerEngine {
     pub fn register(&self, memory: &CacheMemory) -> Result<MemoryRegistration, EngineError> {
         let (address, bytes) = (memory.address(), memory.len() as u64);
         // SAFETY: the registration keeps the memory until the engine has let go of it.
-        unsafe { self.0.engine().register_private(address, bytes, "*") }?;
+        unsafe { self.0.register_private(address, bytes, "*") }?;
         Ok(self.registered(memory))
     }
 
@@ -67,7 +67,7 @@ impl PeerEngine {
         memory: &CacheMemory,
         location: &str,
     ) -> Result<MemoryRegistration, EngineError> {
-        let engine = self.0.engine();
+        let engine = &self.0;
         match memory.segment() {
             Some(segment) => engine.register_segment(segment, location)?,
             None => {
@@ -88,7 +88,7 @@ impl PeerEngine {
     /// # Errors
     /// The peer cannot be found, or exposes nothing.
     pub fn first_address(&self, segment: &str) -> Result<u64, EngineError> {
-        self.0.engine().first_buffer(segment)
+        self.0.first_buffer(segment)
     }
 
     /// Moves a batch between this process and a peer, and waits for its end. Its deadline, its
@@ -105,7 +105,7 @@ impl PeerEngine {
         let requests = transfers.iter().map(|transfer| transfer.request);
         let requests: Vec<TransferRequest> = requests.collect();
         // SAFETY: the transfers borrow their memory, and they are borrowed until the call returns.
-        unsafe { self.0.engine().transfer(segment, &requests, options) }
+        unsafe { self.0.transfer(segment, &requests, options) }
     }
 
     /// Starts a call on a thread of its own, for async programs; see [`PendingCall`].
@@ -122,13 +122,13 @@ impl PeerEngine {
     /// # Errors
     /// The peer cannot be found or reached, or its queue is full.
     pub fn notify(&self, segment: &str, notify: Notify) -> Result<(), EngineError> {
-        self.0.engine().notify(segment, notify)
+        self.0.notify(segment, notify)
     }
 
     /// Takes the messages that peers have sent, oldest first.
     #[must_use]
     pub fn take_notifies(&self) -> Vec<Notify> {
-        self.0.engine().take_notifies()
+        self.0.take_notifies()
     }
 
     /// Asks a peer whether it lives.
@@ -136,12 +136,12 @@ impl PeerEngine {
     /// # Errors
     /// It cannot be found or does not answer.
     pub fn probe(&self, segment: &str) -> Result<(), EngineError> {
-        self.0.engine().probe(segment)
+        self.0.probe(segment)
     }
 
     /// Ends the engine: what is under way fails, ports close. The last clone does it when it is
     /// dropped.
     pub fn close(&self) {
-        self.0.engine().close();
+        self.0.close();
     }
 }

@@ -18,7 +18,8 @@ pub enum ObjectFault {
     NoRoom,
     /// A replica is being written by another client.
     Busy,
-    /// The master or the owner of the bytes does not answer.
+    /// The master does not answer, or no owner of a replica does, or its bytes are not as they were
+    /// put.
     Unreachable,
     /// The bytes did not arrive, or not as they were put.
     Transfer,
@@ -41,7 +42,8 @@ impl ObjectFault {
             Status::LeaseExpired | Status::ReplicaIsGone => Self::LeaseExpired,
             Status::NoAvailableHandle => Self::NoRoom,
             Status::ObjectReplicaBusy | Status::InvalidWrite | Status::InvalidRead => Self::Busy,
-            Status::RpcFail | Status::RpcTimeout => Self::Unreachable,
+            // The last is a read of which no replica came, whatever the reason.
+            Status::RpcFail | Status::RpcTimeout | Status::InvalidReplica => Self::Unreachable,
             Status::TransferFail | Status::ChecksumMismatch => Self::Transfer,
             Status::InvalidParams | Status::InvalidKey | Status::BufferOverflow => Self::Argument,
             _ => Self::Refused,
@@ -55,7 +57,10 @@ impl ObjectFault {
             Self::LeaseExpired => "its lease ended during the read; read it again",
             Self::NoRoom => "the cluster has no room; lend more memory or remove objects",
             Self::Busy => "another client is writing it; try again",
-            Self::Unreachable => "the cluster does not answer; see the log for the address",
+            Self::Unreachable => {
+                "the master or the owners of its bytes do not answer, or the bytes are not as they \
+                 were put; see the log for the address"
+            }
             Self::Transfer => "its bytes did not arrive; try again",
             Self::Argument => {
                 "its key or its memory cannot be used; an object has at least one byte, and its \
@@ -135,6 +140,8 @@ mod tests {
         let missing = ObjectError::of("page-7", Status::ObjectNotFound);
         assert_eq!((missing.fault(), missing.is_worth_a_retry()), (ObjectFault::NotFound, false));
         assert_eq!(missing.what(), "page-7");
+        let away = ObjectError::of("page-7", Status::InvalidReplica);
+        assert_eq!((away.fault(), away.is_worth_a_retry()), (ObjectFault::Unreachable, true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::error::ObjectError;
 use crate::object::ObjectTarget;
 use crate::store::{ObjectStore, count};
+use perigee_schemas::Status;
 use perigee_store::{CallerRange, Lookup};
 
 /// Objects under a read lease: they are not removed or evicted while it runs, which is a few
@@ -37,13 +38,39 @@ impl ObjectLeases {
     /// # Errors
     /// It is not there, or the master did not answer.
     pub fn size(&self, index: usize) -> Result<usize, ObjectError> {
-        let key = self.keys.get(index).map_or("", String::as_str);
+        let key = self.key(index);
         let bytes = self.lookup.object(index);
         bytes.map_err(|status| self.store.error(key, status)).and_then(|bytes| count(key, bytes))
     }
 
-    /// Reads objects by their numbers, with no other question to the master; the bytes of each. The
-    /// keys of the targets are not used.
+    /// Reads an object by its number, into memory of its size.
+    ///
+    /// # Errors
+    /// It is not there, its bytes did not arrive, or this host has no memory for them.
+    pub fn get(&self, index: usize) -> Result<Vec<u8>, ObjectError> {
+        match self.get_once(index, self.size(index)?) {
+            // The memory is too small for the object that is there since the lookup.
+            Err(error) if error.status() == Status::InvalidParams => {
+                let now = self.store.lease(&[self.key(index)]);
+                now.get_once(0, now.size(0)?)
+            }
+            read => read,
+        }
+    }
+
+    fn get_once(&self, index: usize, size: usize) -> Result<Vec<u8>, ObjectError> {
+        let key = self.key(index);
+        let mut bytes = room(key, size)?;
+        let target = ObjectTarget::new(key).bytes(&mut bytes);
+        let read = self.store.only(key, self.read(&mut [(index, target)]))?;
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Reads objects by their numbers; the bytes of each. The keys of the targets are not used. The
+    /// master is asked again about an object whose lease has ended and whose place holds other
+    /// bytes now: the count is that of the object that was read, which may be another than
+    /// [`ObjectLeases::size`] says.
     pub fn read(
         &self,
         targets: &mut [(usize, ObjectTarget<'_>)],
@@ -54,24 +81,32 @@ impl ObjectLeases {
             pieces.iter().map(|(index, pieces)| (*index, pieces.as_slice())).collect();
         let read = self.store.raw().read(&self.lookup, &asked).into_iter().zip(&asked);
         read.map(|(read, (index, _))| {
-            let key = self.keys.get(*index).map_or("", String::as_str);
+            let key = self.key(*index);
             read.map_err(|status| self.store.error(key, status)).and_then(|bytes| count(key, bytes))
         })
         .collect()
     }
+
+    fn key(&self, index: usize) -> &str {
+        self.keys.get(index).map_or("", String::as_str)
+    }
+}
+
+/// Memory for an object. Its size comes from the master, so it may be more than there is.
+fn room(key: &str, size: usize) -> Result<Vec<u8>, ObjectError> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(|_| ObjectError::of(key, Status::BufferOverflow))?;
+    bytes.resize(size, 0);
+    Ok(bytes)
 }
 
 impl ObjectStore {
     /// Reads an object into memory of its size.
     ///
     /// # Errors
-    /// It is not there, or its bytes did not arrive.
+    /// It is not there, its bytes did not arrive, or this host has no memory for them.
     pub fn get(&self, key: &str) -> Result<Vec<u8>, ObjectError> {
-        let leases = self.lease(&[key]);
-        let mut bytes = vec![0; leases.size(0)?];
-        let target = ObjectTarget::new(key).bytes(&mut bytes);
-        self.only(key, leases.read(&mut [(0, target)]))?;
-        Ok(bytes)
+        self.lease(&[key]).get(0)
     }
 
     /// Looks objects up and takes a read lease on each: they are not removed or evicted while it
@@ -79,5 +114,20 @@ impl ObjectStore {
     #[must_use]
     pub fn lease(&self, keys: &[&str]) -> ObjectLeases {
         ObjectLeases::new(self.clone(), keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ObjectFault;
+
+    #[test]
+    fn a_size_for_which_there_is_no_memory_is_an_error() {
+        for size in [usize::MAX, isize::MAX as usize] {
+            let error = room("page", size).unwrap_err();
+            assert_eq!((error.what(), error.fault()), ("page", ObjectFault::Argument));
+        }
+        assert_eq!(room("page", 3).unwrap(), [0; 3]);
     }
 }

@@ -57,8 +57,8 @@
 
 mod background;
 mod engine;
-mod engine_home;
 mod error;
+mod home;
 mod leases;
 mod memory;
 mod object;

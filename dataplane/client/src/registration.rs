@@ -1,14 +1,16 @@
 //! Memory that is registered. Invariant: it stays mapped until the store or engine has let go of
 //! it.
 
-use crate::engine_home::EngineHome;
+use crate::home::Home;
 use crate::memory::CacheMemory;
-use perigee_engine::EngineError;
+use perigee_engine::{EngineError, TransferEngine};
+use perigee_schemas::Status;
 use perigee_store::Store;
 use std::sync::Arc;
 
 /// Memory that a store or an engine knows. Dropping it ends the registration; that waits for
-/// transfers that use the memory, at most 40 s.
+/// transfers that use the memory, at most 40 s. Once the store or engine is closed, the memory
+/// stays until the last clone of that is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the registration"]
 pub struct MemoryRegistration {
@@ -18,8 +20,8 @@ pub struct MemoryRegistration {
 
 #[derive(Debug)]
 pub(crate) enum RegistrationHolder {
-    Store(Arc<Store>),
-    Engine(Arc<EngineHome>),
+    Store(Arc<Home<Store>>),
+    Engine(Arc<Home<TransferEngine>>),
 }
 
 impl MemoryRegistration {
@@ -37,17 +39,18 @@ impl MemoryRegistration {
 impl Drop for MemoryRegistration {
     fn drop(&mut self) {
         match &self.holder {
-            // A closed store has let go of all memory.
+            // One that is being closed refuses, and its devices may still have the memory.
             RegistrationHolder::Store(store) => {
-                store.unregister_buffer(self.memory.address() as usize);
+                if store.unregister_buffer(self.memory.address() as usize) != Status::Ok {
+                    store.keep(self.memory.clone());
+                }
             }
-            RegistrationHolder::Engine(home) => {
-                match home.engine().unregister(self.memory.address()) {
-                    Ok(()) | Err(EngineError::Closed) => {}
-                    Err(error) => {
+            RegistrationHolder::Engine(engine) => {
+                if let Err(error) = engine.unregister(self.memory.address()) {
+                    if error != EngineError::Closed {
                         tracing::warn!(%error, "The memory is kept until the engine ends");
-                        home.keep(self.memory.clone());
                     }
+                    engine.keep(self.memory.clone());
                 }
             }
         }

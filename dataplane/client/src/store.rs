@@ -3,6 +3,7 @@
 
 use crate::background::PendingCall;
 use crate::error::ObjectError;
+use crate::home::Home;
 use crate::memory::CacheMemory;
 use crate::object::{ObjectSource, ObjectTarget};
 use crate::registration::{MemoryRegistration, RegistrationHolder};
@@ -17,7 +18,7 @@ mod keys;
 /// A client of a cluster: puts, gets and removes objects, and may lend memory for those of others.
 /// Clones are the same client; all methods may be called from any thread.
 #[derive(Clone, Debug)]
-pub struct ObjectStore(Arc<Store>);
+pub struct ObjectStore(Arc<Home<Store>>);
 
 impl ObjectStore {
     /// Joins the cluster of a master. Environment variables are read as by every client; the book
@@ -27,7 +28,7 @@ impl ObjectStore {
     /// A setting cannot be used, the master does not answer, or memory is not to be had; the
     /// message says what to change.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
-        Ok(Self(Arc::new(Store::open(config)?)))
+        Ok(Self(Arc::new(Home::new(Store::open(config)?))))
     }
 
     /// Puts an object. One that is there already is left as it is.

@@ -17,6 +17,7 @@ mod file_range;
 mod mapped;
 mod parts;
 mod population;
+mod range_lock;
 #[cfg(test)]
 mod tests;
 mod touched;
@@ -28,6 +29,7 @@ pub use mapped::MappedSegment;
 pub use population::Populate;
 
 use population::Population;
+use range_lock::RangeLock;
 
 /// Which pages a segment is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub struct Segment {
     mapping: Arc<Mapping>,
     /// The sealed memfd; none for a range of a file.
     file: Option<OwnedFd>,
+    /// Held for a range of a file until it is unmapped.
+    _lock: Option<RangeLock>,
     bytes: usize,
     warnings: Vec<SegmentWarning>,
 }
@@ -88,15 +92,17 @@ impl Segment {
         }
         let bytes = mapping.mapped_bytes().min(usize::try_from(bytes).unwrap_or(usize::MAX));
         assert!(bytes > 0, "a segment has at least one byte");
-        Ok(Segment { population, mapping, file: Some(file), bytes, warnings })
+        Ok(Segment { population, mapping, file: Some(file), _lock: None, bytes, warnings })
     }
 
     /// Donates `bytes` of a file or shared-memory object from `offset` on. Its contents are
     /// overwritten. Only this process maps it: a writer of the file may also cut it, and a cut
-    /// file ends the processes that touch what is gone (SIGBUS).
+    /// file ends the processes that touch what is gone (SIGBUS). The range is locked, so that no
+    /// second segment lies over it.
     ///
     /// # Errors
-    /// [`SegmentError::File`], [`SegmentError::FileRange`], [`SegmentError::NumaNode`].
+    /// [`SegmentError::File`], [`SegmentError::FileRange`], [`SegmentError::Lent`],
+    /// [`SegmentError::NumaNode`].
     pub fn of_file(
         path: &Path,
         offset: u64,
@@ -104,11 +110,12 @@ impl Segment {
         numa_node: Option<u32>,
     ) -> Result<Segment, SegmentError> {
         let mut warnings = Vec::new();
-        let mapping = Arc::new(file_range::map(path, offset, bytes, numa_node, &mut warnings)?);
+        let (mapping, lock) = file_range::map(path, offset, bytes, numa_node, &mut warnings)?;
+        let mapping = Arc::new(mapping);
         let population = Population::new(&mapping, true);
         let bytes = mapping.mapped_bytes().min(usize::try_from(bytes).unwrap_or(usize::MAX));
         assert!(bytes > 0, "a segment has at least one byte");
-        Ok(Segment { population, mapping, file: None, bytes, warnings })
+        Ok(Segment { population, mapping, file: None, _lock: Some(lock), bytes, warnings })
     }
 
     /// First byte; page-aligned.

@@ -178,8 +178,8 @@ fn drain(config: &NodeConfig, store: &Store) {
     let jobs = DrainJobs::of(&config.master, drain.master_port);
     match jobs.run(&[store.hostname()], started + drain.patience) {
         Ok(moved) => tracing::info!(
-            objects = moved.objects,
-            bytes = moved.bytes,
+            objects = moved.as_ref().map(|moved| moved.objects),
+            bytes = moved.as_ref().map(|moved| moved.bytes),
             took = ?started.elapsed(),
             "All objects were moved"
         ),

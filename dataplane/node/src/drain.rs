@@ -1,10 +1,15 @@
 //! Emptying segments before they stop: drain jobs over the master's HTTP port. Invariant: every
-//! request and the whole wait end in time.
+//! request and the whole wait end in time, and no single lost answer leaves objects behind.
 
 use crate::limits::{DRAIN_ANSWER_DEADLINE, DRAIN_POLL_PAUSE};
-use perigee_schemas::Status;
 use serde_json::{Value, json};
 use std::time::Instant;
+
+mod error;
+#[cfg(test)]
+mod tests;
+
+pub use error::DrainError;
 
 /// Tells the master that the name in `Host` is the operator's own, not one that a web page made up.
 const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
@@ -18,57 +23,11 @@ pub struct Moved {
     pub bytes: u64,
 }
 
-/// Why segments are not empty now.
-#[derive(Debug, thiserror::Error)]
-pub enum DrainError {
-    /// Nothing says which client is meant.
-    #[error(
-        "Several clients have segments at the addresses of this host: {0}; give --segment=NAME"
-    )]
-    Ambiguous(String),
-    /// The master's HTTP port did not answer.
-    #[error(
-        "The master does not answer at {url}: {reason}; {MASTER_PORT_FLAGS} gives its HTTP port"
-    )]
-    NoAnswer {
-        /// What was asked.
-        url: String,
-        /// What went wrong.
-        reason: String,
-    },
-    /// The master refused the job.
-    #[error("The master refused to drain: {0}")]
-    Refused(String),
-    /// The job ended without success.
-    #[error(
-        "Not every object could be moved: {0}; clients still read what is left until its owner stops"
-    )]
-    Left(String),
-    /// The job goes on in the master.
-    #[error("There was no time to move all: {0}; give it more time")]
-    Late(String),
-}
-
-/// Of `perigee drain` and of the node.
-const MASTER_PORT_FLAGS: &str = "--metrics_port, of a node --master_metrics_port,";
-
-impl DrainError {
-    /// The status whose exit code a program ends with.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        match self {
-            Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
-            Self::NoAnswer { .. } => Status::RpcFail,
-            Self::Left(_) | Self::Late(_) => Status::NoAvailableHandle,
-        }
-    }
-}
-
 /// The drain jobs of one master.
 #[derive(Debug)]
 pub struct DrainJobs {
     agent: ureq::Agent,
-    /// `http://HOST:PORT/api/v1/drain_jobs`
+    /// `http://HOST:PORT/api/v1`
     url: String,
 }
 
@@ -83,28 +42,43 @@ impl DrainJobs {
             .proxy(None);
         Self {
             agent: ureq::Agent::new_with_config(config.build()),
-            url: format!("http://{host}:{http_port}/api/v1/drain_jobs"),
+            url: format!("http://{host}:{http_port}/api/v1"),
         }
     }
 
-    /// Starts a job for these segments and waits for its end, at most until then.
+    /// Starts a job for these segments and waits for its end, at most until then. What it has
+    /// moved; none if the answer with the job's number was lost, but the segments are empty.
     ///
     /// # Errors
     /// The master does not answer or refuses, or objects are left.
-    pub fn run(&self, segments: &[String], until: Instant) -> Result<Moved, DrainError> {
+    pub fn run(&self, segments: &[String], until: Instant) -> Result<Option<Moved>, DrainError> {
+        let mut lost = false;
+        let created = retried(until, || {
+            let created = self.create(segments);
+            lost |= matches!(created, Err(DrainError::NoAnswer { .. }));
+            created
+        });
+        match created {
+            Ok(id) => self.wait_for_job(&id, until).map(Some),
+            // The request without an answer may have been carried out.
+            Err(DrainError::Refused(reason)) if lost => {
+                self.wait_for_segments(segments, reason, until).map(|()| None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create(&self, segments: &[String]) -> Result<String, DrainError> {
         let body = json!({ "segments": segments }).to_string();
-        let request = self.agent.post(&self.url).header(TRUSTED_HOST.0, TRUSTED_HOST.1);
+        let request = self.agent.post(format!("{}/drain_jobs", self.url));
+        let request = request.header(TRUSTED_HOST.0, TRUSTED_HOST.1);
         let created = self.parsed(request.send(&body))?;
-        let id = created["job_id"].as_str().unwrap_or_default();
+        Ok(created["job_id"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn wait_for_job(&self, id: &str, until: Instant) -> Result<Moved, DrainError> {
         loop {
-            let job = match self.query(id) {
-                // One lost answer is no reason to leave objects behind.
-                Err(DrainError::NoAnswer { .. }) if Instant::now() < until => {
-                    std::thread::sleep(DRAIN_POLL_PAUSE);
-                    continue;
-                }
-                answer => answer?,
-            };
+            let job = retried(until, || self.get("drain_jobs/query", ("job_id", id)))?;
             let state = job["status_name"].as_str().unwrap_or_default();
             match state {
                 "SUCCEEDED" => return Ok(moved(&job)),
@@ -118,26 +92,84 @@ impl DrainJobs {
         }
     }
 
-    fn query(&self, id: &str) -> Result<Value, DrainError> {
-        let request = self.agent.get(format!("{}/query?job_id={id}", self.url));
-        self.parsed(request.call())
+    /// Waits until segments are empty that a job of unknown number may be emptying. `reason` is why
+    /// the master takes no second job.
+    fn wait_for_segments(
+        &self,
+        segments: &[String],
+        reason: String,
+        until: Instant,
+    ) -> Result<(), DrainError> {
+        let mut was_draining = false;
+        loop {
+            let states: Result<Vec<String>, DrainError> =
+                segments.iter().map(|name| retried(until, || self.state(name))).collect();
+            let states = states?;
+            if states.iter().all(|state| state == "DRAINED") {
+                return Ok(());
+            }
+            let is_draining = states.iter().any(|state| state == "DRAINING");
+            was_draining |= is_draining;
+            match is_draining {
+                true if Instant::now() < until => std::thread::sleep(DRAIN_POLL_PAUSE),
+                true => return Err(DrainError::Late("the job goes on".to_owned())),
+                false if was_draining => {
+                    return Err(DrainError::Left(format!(
+                        "the segments are {}",
+                        states.join(", ")
+                    )));
+                }
+                false => return Err(DrainError::Refused(reason)),
+            }
+        }
+    }
+
+    fn state(&self, segment: &str) -> Result<String, DrainError> {
+        let found = self.get("segments/status", ("segment", segment))?;
+        Ok(found["status_name"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn get(&self, route: &str, question: (&str, &str)) -> Result<Value, DrainError> {
+        let request = self.agent.get(format!("{}/{route}", self.url));
+        self.parsed(request.query(question.0, question.1).call())
     }
 
     fn parsed(
         &self,
         answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<Value, DrainError> {
-        let no_answer = |reason: String| DrainError::NoAnswer { url: self.url.clone(), reason };
+        let url = || self.url.clone();
+        let no_answer = |reason: String| DrainError::NoAnswer { url: url(), reason };
         let mut answer = answer.map_err(|error| no_answer(error.to_string()))?;
         let text = answer.body_mut().read_to_string();
         let text = text.map_err(|error| no_answer(error.to_string()))?;
+        // A shard of the master that is busy for too long, for one.
+        if answer.status().is_server_error() {
+            return Err(no_answer(format!("{} {text}", answer.status())));
+        }
+        let no_master = |reason: String| DrainError::NoMaster { url: url(), reason };
         let body: Value =
-            serde_json::from_str(&text).map_err(|error| no_answer(error.to_string()))?;
+            serde_json::from_str(&text).map_err(|error| no_master(error.to_string()))?;
         if answer.status().is_success() {
             return Ok(body);
         }
         let reason = body["error_message"].as_str().map_or(text.as_str(), |reason| reason);
         Err(DrainError::Refused(reason.to_owned()))
+    }
+}
+
+/// Asks until there is an answer or the time is over.
+fn retried<T>(
+    until: Instant,
+    mut ask: impl FnMut() -> Result<T, DrainError>,
+) -> Result<T, DrainError> {
+    loop {
+        match ask() {
+            Err(DrainError::NoAnswer { .. }) if Instant::now() < until => {
+                std::thread::sleep(DRAIN_POLL_PAUSE);
+            }
+            answer => return answer,
+        }
     }
 }
 
@@ -156,26 +188,4 @@ fn progress(job: &Value, state: &str) -> String {
         number("succeeded_units"),
         number("failed_units") + number("blocked_units") + number("active_units")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_http_port_is_on_the_masters_host() {
-        for (master, host) in [("m:50051", "m"), ("[fe80::1]:50051", "[fe80::1]"), ("m", "m")] {
-            let url = format!("http://{host}:9003/api/v1/drain_jobs");
-            assert_eq!(DrainJobs::of(master, 9003).url, url);
-        }
-    }
-
-    #[test]
-    fn a_message_says_how_far_the_job_is() {
-        let job = json!({"message": "no room", "succeeded_units": 3, "failed_units": 1, "blocked_units": 1});
-        let text = progress(&job, "FAILED");
-        assert_eq!(text, "the job is FAILED: no room, 3 objects moved, 2 not");
-        let bytes = json!({"succeeded_units": 3, "migrated_bytes": 9});
-        assert_eq!(moved(&bytes), Moved { objects: 3, bytes: 9 });
-    }
 }

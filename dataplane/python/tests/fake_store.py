@@ -62,6 +62,9 @@ class FakeStore:
         return self._mount(size)
 
     def mount_segment(self, path, size, offset=0, protocol="tcp", location=""):
+        files = [it for it in self.segments.values() if isinstance(it, tuple) and it[0] == path]
+        if any(offset < at + length and at < offset + size for _, length, at in files):
+            return {"ret": -600, "segment_ids": []}
         return self._mount((path, size, offset))
 
     def unmount_segment(self, ids, grace=0):

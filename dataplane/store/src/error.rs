@@ -63,6 +63,7 @@ impl StoreError {
             | StoreError::Segment(
                 SegmentError::File { .. }
                 | SegmentError::FileRange { .. }
+                | SegmentError::Lent { .. }
                 | SegmentError::NumaNode { .. }
                 | SegmentError::Size { .. },
             ) => Status::InvalidParams,

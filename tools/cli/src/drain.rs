@@ -75,7 +75,7 @@ pub(crate) fn run(
     let jobs =
         DrainJobs::of(settings.text("master_server_address"), settings.integer("metrics_port"));
     let moved = jobs.run(&names, until)?;
-    Ok(output::print(&summary(&names, &moved, started.elapsed()))?)
+    Ok(output::print(&summary(&names, moved.as_ref(), started.elapsed()))?)
 }
 
 /// Names of the segments to be emptied.
@@ -122,14 +122,11 @@ fn addresses_of_this_host() -> io::Result<BTreeSet<IpAddr>> {
     Ok(getifaddrs()?.filter_map(address).collect())
 }
 
-fn summary(names: &[String], moved: &Moved, took: Duration) -> String {
-    format!(
-        "Drained {}: {} objects moved ({} bytes) in {:.1} s\n",
-        names.join(", "),
-        moved.objects,
-        moved.bytes,
-        took.as_secs_f64()
-    )
+fn summary(names: &[String], moved: Option<&Moved>, took: Duration) -> String {
+    let what = moved.map_or("all objects moved".to_owned(), |moved| {
+        format!("{} objects moved ({} bytes)", moved.objects, moved.bytes)
+    });
+    format!("Drained {}: {what} in {:.1} s\n", names.join(", "), took.as_secs_f64())
 }
 
 #[cfg(test)]

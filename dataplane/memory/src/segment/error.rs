@@ -69,6 +69,19 @@ pub enum SegmentError {
         /// Bytes of a page.
         page_bytes: usize,
     },
+    /// The range, or a part of it, is a segment already, of this process or another.
+    #[error(
+        "Cannot lend {bytes} bytes of {path} from {offset} on: some of them are lent already; \
+         unmount that segment first or choose another range"
+    )]
+    Lent {
+        /// The file asked for.
+        path: String,
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes asked for.
+        bytes: u64,
+    },
     /// No such NUMA node.
     #[error("There is no NUMA node {node}; choose one of {online} or leave it out")]
     NumaNode {

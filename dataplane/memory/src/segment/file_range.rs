@@ -1,6 +1,6 @@
 //! Mapping a range of a file or shared-memory object that its owner lends.
 //! Invariant: every page of the range has storage before it is used, so a full disk or a full
-//! `/dev/shm` is an error here and no signal later.
+//! `/dev/shm` is an error here and no signal later; no byte is lent twice.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::creation::bind;
+use super::range_lock::RangeLock;
 use super::{SegmentError, SegmentWarning};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::mapping::{Mapping, page_bytes};
@@ -19,7 +20,7 @@ pub(super) fn map(
     bytes: u64,
     numa_node: Option<u32>,
     warnings: &mut Vec<SegmentWarning>,
-) -> Result<Mapping, SegmentError> {
+) -> Result<(Mapping, RangeLock), SegmentError> {
     if bytes == 0 || bytes > SEGMENT_BYTES_MAX {
         return Err(SegmentError::Size { asked_bytes: bytes });
     }
@@ -32,6 +33,10 @@ pub(super) fn map(
         let page_bytes = page_bytes();
         return Err(SegmentError::FileRange { path, offset, bytes, file_bytes, page_bytes });
     }
+    let copy = file.try_clone().map_err(failed)?;
+    let lock = RangeLock::take(copy, offset, bytes)
+        .map_err(failed)?
+        .ok_or_else(|| SegmentError::Lent { path: path.display().to_string(), offset, bytes })?;
     let mapped_bytes = usize::try_from(bytes.next_multiple_of(page_bytes() as u64))
         .map_err(|_| failed(io::Error::from_raw_os_error(libc::ENOMEM)))?;
     let mapping = Mapping::of_file(file.as_fd(), offset, mapped_bytes).map_err(failed)?;
@@ -42,7 +47,7 @@ pub(super) fn map(
     fill(&file, offset, bytes).map_err(failed)?;
     // Advice only.
     let _ = mapping.advise_huge_pages();
-    Ok(mapping)
+    Ok((mapping, lock))
 }
 
 /// A pipe or device of that name must not keep the caller waiting.
@@ -101,6 +106,22 @@ mod tests {
         assert_eq!(seen, [7]);
         // The holes have storage now.
         assert!(std::os::unix::fs::MetadataExt::blocks(&file.as_file().metadata().unwrap()) > 0);
+    }
+
+    #[test]
+    fn no_byte_of_a_file_is_lent_twice_until_it_is_free_again() {
+        let page = page_bytes() as u64;
+        let file = scratch(4 * page);
+        let first = lent(file.path(), page, page + 5).unwrap();
+        for (offset, bytes) in [(0, 4 * page), (0, page + 1), (page, page + 5), (2 * page, page)] {
+            let error = lent(file.path(), offset, bytes).unwrap_err();
+            assert!(matches!(error, SegmentError::Lent { .. }), "{error}");
+            assert!(error.to_string().contains("lent already"), "{error}");
+        }
+        let _before = lent(file.path(), 0, page).unwrap();
+        let _after = lent(file.path(), 3 * page, page).unwrap();
+        drop(first);
+        lent(file.path(), page, 2 * page).unwrap();
     }
 
     #[test]

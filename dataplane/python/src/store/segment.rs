@@ -128,7 +128,7 @@ impl StoreClient {
     /// page size. They are overwritten; the file must not be cut before it is unmounted.
     ///
     /// Returns {"ret": 0 or a negative code, "segment_ids": list of str}; ret is -600 for a path
-    /// that is no file to write, or a range that is not in it.
+    /// that is no file to write, or a range that is not in it or of which a part is lent already.
     #[pyo3(signature = (path, size, offset = Count(0), protocol = "tcp", location = ""))]
     fn mount_segment<'py>(
         &self,

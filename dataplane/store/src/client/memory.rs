@@ -57,7 +57,8 @@ impl Store {
     /// size. What is in it is overwritten. Clients of this host reach it over TCP or RDMA.
     ///
     /// # Errors
-    /// `InvalidParams`: there is no such file or range; else what the master answers.
+    /// `InvalidParams`: there is no such file or range, or a part of it is lent already; else what
+    /// the master answers.
     pub fn mount_file(
         &self,
         path: &str,

@@ -1,0 +1,59 @@
+//! Why a drain did not end well. Invariant: each reason says what to change.
+
+use perigee_schemas::Status;
+
+/// Why segments are not empty now.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// Nothing says which client is meant.
+    #[error(
+        "Several clients have segments at the addresses of this host: {0}; give --segment=NAME"
+    )]
+    Ambiguous(String),
+    /// The master's HTTP port did not answer.
+    #[error(
+        "The master does not answer at {url}: {reason}; {MASTER_PORT_FLAGS} gives its HTTP port"
+    )]
+    NoAnswer {
+        /// What was asked.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Something else listens there.
+    #[error(
+        "What answers at {url} is no master: {reason}; {MASTER_PORT_FLAGS} gives its HTTP port"
+    )]
+    NoMaster {
+        /// What was asked.
+        url: String,
+        /// Why the answer cannot be read.
+        reason: String,
+    },
+    /// The master refused the job.
+    #[error("The master refused to drain: {0}")]
+    Refused(String),
+    /// The job ended without success.
+    #[error(
+        "Not every object could be moved: {0}; clients still read what is left until its owner stops"
+    )]
+    Left(String),
+    /// The job goes on in the master.
+    #[error("There was no time to move all: {0}; give it more time")]
+    Late(String),
+}
+
+/// Of `perigee drain` and of the node.
+const MASTER_PORT_FLAGS: &str = "--metrics_port, of a node --master_metrics_port,";
+
+impl DrainError {
+    /// The status whose exit code a program ends with.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
+            Self::NoAnswer { .. } | Self::NoMaster { .. } => Status::RpcFail,
+            Self::Left(_) | Self::Late(_) => Status::NoAvailableHandle,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Drain jobs against an HTTP server that gives one scripted answer per connection.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const DONE: &str = r#"200 {"status_name":"SUCCEEDED","succeeded_units":3,"migrated_bytes":9}"#;
+const BUSY: &str = r#"504 {"error_code":-901,"error_message":"RPC_TIMEOUT"}"#;
+const TAKEN: &str = r#"409 {"error_code":-1010,"error_message":"UNAVAILABLE_IN_CURRENT_STATUS"}"#;
+const CREATED: &str = r#"200 {"job_id":"5-9"}"#;
+
+/// Gives each connection its answer, `STATUS BODY`, or none where it is empty; the first line of
+/// each request.
+fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answers = answers.to_vec();
+    let server = std::thread::spawn(move || {
+        let answered = answers.iter().map(|answer| {
+            let mut peer = listener.accept().unwrap().0;
+            let mut request = Vec::new();
+            while !is_whole(&request) {
+                let mut part = [0; 1024];
+                let read = peer.read(&mut part).unwrap();
+                assert!(read > 0, "a request ends before its peer");
+                request.extend_from_slice(&part[..read]);
+            }
+            if let Some((status, body)) = answer.split_once(' ') {
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n");
+                write!(peer, "{head}Connection: close\r\n\r\n{body}").unwrap();
+            }
+            let text = String::from_utf8(request).unwrap();
+            text.split(" HTTP").next().unwrap_or_default().to_owned()
+        });
+        answered.collect()
+    });
+    (DrainJobs::of("127.0.0.1:1", port), server)
+}
+
+/// Whether a request has its head and, for a job to be created, its body.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
+    body.is_some_and(|body| text.starts_with("GET") || body.ends_with('}'))
+}
+
+fn run(answers: &[&'static str]) -> (Result<Option<Moved>, DrainError>, Vec<String>) {
+    let (jobs, server) = serve(answers);
+    let moved = jobs.run(&["host:1".to_owned()], Instant::now() + PATIENCE);
+    (moved, server.join().unwrap())
+}
+
+#[test]
+fn a_job_is_begun_and_watched_although_answers_are_lost() {
+    let (moved, requests) = run(&["", BUSY, CREATED, BUSY, "", DONE]);
+    assert_eq!(moved.unwrap(), Some(Moved { objects: 3, bytes: 9 }));
+    assert!(requests[..3].iter().all(|it| it == "POST /api/v1/drain_jobs"), "{requests:?}");
+    assert!(requests[3..].iter().all(|it| it.ends_with("query?job_id=5-9")), "{requests:?}");
+}
+
+#[test]
+fn a_job_whose_number_was_lost_has_ended_when_its_segments_are_empty() {
+    let (draining, drained) =
+        (r#"200 {"status_name":"DRAINING"}"#, r#"200 {"status_name":"DRAINED"}"#);
+    let (moved, requests) = run(&["", TAKEN, draining, BUSY, drained]);
+    assert_eq!(moved.unwrap(), None);
+    assert_eq!(requests[4], "GET /api/v1/segments/status?segment=host%3A1");
+    let failed = run(&[BUSY, TAKEN, draining, r#"200 {"status_name":"OK"}"#]).0.unwrap_err();
+    assert!(matches!(failed, DrainError::Left(_)), "{failed}");
+}
+
+#[test]
+fn a_refusal_and_a_stranger_are_errors_at_once() {
+    let refused = run(&[TAKEN]).0.unwrap_err();
+    assert!(matches!(refused, DrainError::Refused(_)), "{refused}");
+    let refused = run(&[BUSY, TAKEN, r#"200 {"status_name":"OK"}"#]).0.unwrap_err();
+    assert!(matches!(refused, DrainError::Refused(_)), "{refused}");
+    let stranger = run(&["404 <html>"]).0.unwrap_err();
+    assert!(stranger.to_string().contains("is no master"), "{stranger}");
+}
+
+#[test]
+fn a_master_that_stays_busy_is_given_up_when_the_time_is_over() {
+    let (jobs, server) = serve(&[BUSY]);
+    let error = jobs.run(&["host:1".to_owned()], Instant::now()).unwrap_err();
+    assert!(matches!(error, DrainError::NoAnswer { .. }), "{error}");
+    assert!(error.to_string().contains("504"), "{error}");
+    server.join().unwrap();
+}
+
+#[test]
+fn the_http_port_is_on_the_masters_host() {
+    for (master, host) in [("m:50051", "m"), ("[fe80::1]:50051", "[fe80::1]"), ("m", "m")] {
+        assert_eq!(DrainJobs::of(master, 9003).url, format!("http://{host}:9003/api/v1"));
+    }
+}
+
+#[test]
+fn a_message_says_how_far_the_job_is() {
+    let job =
+        json!({"message": "no room", "succeeded_units": 3, "failed_units": 1, "blocked_units": 1});
+    let text = progress(&job, "FAILED");
+    assert_eq!(text, "the job is FAILED: no room, 3 objects moved, 2 not");
+    let bytes = json!({"succeeded_units": 3, "migrated_bytes": 9});
+    assert_eq!(moved(&bytes), Moved { objects: 3, bytes: 9 });
+}
