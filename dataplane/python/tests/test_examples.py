@@ -23,7 +23,8 @@ def run(name, *arguments):
 
 
 def test_no_example_is_left_out():
-    assert {file.name for file in EXAMPLES.iterdir()} == {"put_get.py", "engine_write.py"}
+    # Those in Rust are played by tests/rust_client.
+    assert {file.name for file in EXAMPLES.glob("*.py")} == {"put_get.py", "engine_write.py"}
 
 
 @pytest.mark.cluster
