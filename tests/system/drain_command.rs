@@ -94,7 +94,9 @@ fn a_master_that_does_not_answer_or_refuses_is_named() {
     let master = Master::start(&[]);
     let unknown = drain(&master, &["--segment=no-such-segment:1"]);
     assert_eq!(unknown.code, Some(REFUSED), "{}", unknown.output);
-    let silent = ["drain", "--master=127.0.0.1:1", "--segment=a:1", "--metrics_port=1"];
+    // It asks again until its time is over.
+    let silent =
+        ["drain", "--master=127.0.0.1:1", "--segment=a:1", "--metrics_port=1", "--timeout=2s"];
     let ended = Program::run("perigee", &silent);
     assert_eq!(ended.code, Some(NO_ANSWER), "{}", ended.output);
     assert!(ended.output.contains("--metrics_port"), "{}", ended.output);
