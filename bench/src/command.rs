@@ -7,7 +7,7 @@ use perigee_flags::{ProcessEnvironment, nearest};
 
 use crate::error::BenchError;
 use crate::run::{Output, Tool};
-use crate::{compare, engine, machine, master, nic, store, trace};
+use crate::{compare, engine, machine, master, nic, policy, store, trace};
 
 const TOOLS: &[&Tool] = &[
     &nic::TOOL,
@@ -15,6 +15,7 @@ const TOOLS: &[&Tool] = &[
     &engine::TOOL,
     &master::TOOL,
     &trace::TOOL,
+    &policy::TOOL,
     &machine::TOOL,
     &compare::TOOL,
 ];

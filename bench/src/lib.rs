@@ -16,6 +16,7 @@ mod load;
 mod machine;
 mod master;
 mod nic;
+mod policy;
 mod report;
 mod run;
 mod sample;

@@ -93,3 +93,5 @@ pub(crate) const STORED_CALLS_MAX: usize = 1024;
 pub(crate) const SEGMENT_POOLS: u64 = 3;
 /// Leases of a cluster that is not ours: Mooncake's default of five seconds, and some.
 pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
+/// Most blocks of a pool that a policy is played with.
+pub(crate) const POOL_BLOCKS_MAX: u64 = 1 << 28;

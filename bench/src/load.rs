@@ -4,5 +4,6 @@ pub(crate) mod content;
 pub(crate) mod drive;
 pub(crate) mod latency;
 pub(crate) mod removal;
+pub(crate) mod requests;
 pub(crate) mod window;
 pub(crate) mod workload;

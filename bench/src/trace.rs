@@ -15,16 +15,15 @@ use crate::limits::{NEAR_KEYS, SEGMENT_POOLS};
 use crate::load::drive::{Measured, Span, drive};
 use crate::load::latency::Latency;
 use crate::load::removal::{self, left_behind};
+use crate::load::requests::read_trace;
 use crate::report::{Cell, Figure, FigureUnit, Rate, RateUnit, Report, Row, TOTAL};
 use crate::run::{Run, Tool};
 use crate::settings::route_word;
 use crate::stop::Stop;
 use crate::store::cluster;
-use record::read_trace;
 use replay::{Calls, Replayer, Tally};
 use settings::{EXAMPLES, PROGRAM, TraceSettings};
 
-mod record;
 mod replay;
 mod settings;
 

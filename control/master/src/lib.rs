@@ -12,7 +12,6 @@ mod columns;
 mod counters;
 mod draining;
 mod generations;
-mod ghosts;
 mod group;
 mod index;
 mod key;
@@ -25,6 +24,7 @@ mod moving;
 mod object;
 mod pending;
 mod placement;
+mod policy;
 mod quarantine;
 mod random;
 mod recency;
@@ -56,6 +56,7 @@ pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
 pub use placement::{PutConfig, SoftPin};
+pub use policy::PolicyName;
 pub use refusal::JobRefusal;
 pub use registry::{
     ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,

@@ -1,6 +1,7 @@
 //! What an operator can set about a shard.
 //! Invariant: fixed for the life of the shard; lease lists rely on a constant lease time.
 
+use crate::policy::PolicyName;
 use crate::strategy::Strategy;
 
 /// Settings of one shard; all times in milliseconds.
@@ -30,6 +31,8 @@ pub struct ShardSettings {
     pub task_retries_max: u32,
     /// How segments are chosen for new replicas.
     pub strategy: Strategy,
+    /// What is evicted first.
+    pub policy: PolicyName,
     /// Seed of the random choices.
     pub seed: u64,
     /// First generation number, not 0; random per life of the master, so that an old descriptor
@@ -52,6 +55,7 @@ impl Default for ShardSettings {
             put_release_timeout_ms: 600_000,
             task_retries_max: 10,
             strategy: Strategy::Random,
+            policy: PolicyName::default(),
             seed: 1,
             generation_base: 1,
         }

@@ -57,11 +57,11 @@ pub use task_turn::TaskTurn;
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::generations::Generations;
-use crate::ghosts::Ghosts;
 use crate::group::{GroupLedger, Groups};
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
 use crate::pending::PendingPuts;
+use crate::policy::EvictionPolicy;
 use crate::relocation::Relocation;
 use crate::replicas::Replicas;
 use crate::segment_ranking::SegmentRanking;
@@ -89,7 +89,7 @@ pub struct KeyShard {
     clock: TouchClock,
     relocation: Relocation,
     soft_pins: SoftPins,
-    ghosts: Ghosts,
+    policy: Box<dyn EvictionPolicy>,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
     counters: ShardCounters,
@@ -118,7 +118,7 @@ impl KeyShard {
             clock: TouchClock::default(),
             relocation: Relocation::default(),
             soft_pins: SoftPins::default(),
-            ghosts: Ghosts::new(),
+            policy: settings.policy.build(),
             events: None,
             counters: ShardCounters::default(),
             settings,

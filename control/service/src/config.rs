@@ -11,6 +11,7 @@ pub mod table;
 
 use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
+use perigee_master::PolicyName;
 
 /// Everything the master needs to know to start.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,6 +92,8 @@ pub struct EvictionConfig {
     pub high_watermark_ratio: f64,
     /// Soft-pinned objects may go when nothing else is left.
     pub allow_soft_pinned: bool,
+    /// What goes first.
+    pub policy: PolicyName,
 }
 
 /// Unfinished writes.

@@ -20,6 +20,7 @@ impl KeyShard {
         self.clock.check();
         self.pending.check();
         self.soft_pins.check();
+        self.policy.check();
         self.groups.check(&self.keys);
         self.check_whole_segments();
         self.check_chains();

@@ -56,7 +56,7 @@ impl KeyShard {
         let last = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
             self.counters.evicted_keys += 1;
-            self.ghosts.remember(hash, self.keys.len());
+            self.policy.evicted(hash, self.keys.len());
         }
         self.counters.evicted_bytes += payload_bytes;
         debug_assert!(!self.keys[object].flags.has(Flags::HARD_PIN));

@@ -81,6 +81,8 @@ impl KeyShard {
     fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Pins, Status> {
         let complete = self.is_complete(object);
         if complete && !upsert {
+            // Its writer has no use for it now, but would have had.
+            self.policy.accessed(self.keys[object].hash(), self.keys.len());
             return Err(Status::ObjectAlreadyExists);
         }
         let other_group = !group.is_empty() && self.groups.find(group) != self.keys[object].group;

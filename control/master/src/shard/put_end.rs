@@ -154,7 +154,9 @@ impl KeyShard {
         record.stamp = stamp;
         record.probe_end_ms = 0;
         record.flags.set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
-        if self.ghosts.take(record.hash(), objects) {
+        let hash = record.hash();
+        self.policy.accessed(hash, objects);
+        if self.policy.take_returned(hash, objects) {
             record.flags.set(Flags::HIT, true);
             if let Some(group) = self.groups.get_mut(record.group) {
                 group.update(|standing| standing.hit = true);

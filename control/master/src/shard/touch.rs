@@ -21,6 +21,9 @@ impl KeyShard {
     /// Grants the lease to an object, or to its whole group, and makes it the newest. Returns the
     /// name by which a reader gives its lease back.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
+        if touch == Touch::Read {
+            self.policy.accessed(self.keys[object].hash(), self.keys.len());
+        }
         match self.keys[object].group {
             NONE => self.touch_one(object, touch),
             group => self.touch_group(group, object, touch),

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use crate::limits::{FRESH_MS, GROUP_STEPS_MAX, HOT_AGE_FACTOR, VICTIM_STEPS_MAX};
+use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::slab::NONE;
 
@@ -88,8 +88,8 @@ impl KeyShard {
         })
     }
 
-    /// How long the next victim of a segment has been idle, weighted by its class as in the order
-    /// of eviction; 0 if nothing may be evicted.
+    /// How long the next victim of a segment has been idle, weighted by its class as all shards
+    /// weight it; 0 if nothing may be evicted.
     pub(super) fn victim_idle_ms(&mut self, segment: u32, need: EvictionReason) -> u64 {
         let Some(victim) = self.victim(segment, need) else {
             return 0;
@@ -97,7 +97,7 @@ impl KeyShard {
         let object = &self.keys[self.replicas[victim.replica].object];
         let stamp = self.groups.touched(object).stamp;
         let idle_ms = self.clock.idle_ms(stamp, self.now_ms);
-        idle_ms.saturating_mul(weight(victim.class))
+        idle_ms.saturating_mul(weight(victim.class, COLD_AGE_FACTOR))
     }
 
     /// The oldest of a class that was touched before `due` and whose leases have ended, or whose
@@ -109,6 +109,7 @@ impl KeyShard {
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
+        let weight = weight(class, self.policy.cold_age_factor());
         let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
@@ -124,7 +125,7 @@ impl KeyShard {
                     return None;
                 }
                 let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-                let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight(class)));
+                let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight));
                 Some(Victim { rank, age, class, replica })
             });
         oldest.min()
@@ -224,9 +225,9 @@ impl KeyShard {
 }
 
 /// How many times as old a replica of a class counts.
-fn weight(class: Class) -> u64 {
+fn weight(class: Class, cold_age_factor: u64) -> u64 {
     match class {
-        Class::Cold => HOT_AGE_FACTOR,
+        Class::Cold => cold_age_factor,
         Class::Hot | Class::Pinned => 1,
     }
 }

@@ -9,6 +9,7 @@ use super::{
     RpcConfig, TaskConfig, WriteConfig,
 };
 use perigee_flags::{ALLOW_UNBUILT, FlagError, LogSettings, Origin, Settings};
+use perigee_master::PolicyName;
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
@@ -31,6 +32,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
             ratio: settings.number("eviction_ratio"),
             high_watermark_ratio: settings.number("eviction_high_watermark_ratio"),
             allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
+            policy: PolicyName::from_word(settings.text("eviction_policy")).unwrap_or_default(),
         },
         writes: write_config(settings, &mut warnings),
         tasks: task_config(settings),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Strategy, prop, prop_assert_eq, prop_oneof, proptest};
 
 use super::{LEASE_MS, Stage};
-use crate::limits::HOT_AGE_FACTOR;
+use crate::limits::COLD_AGE_FACTOR;
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
@@ -74,7 +74,7 @@ impl Order {
 
     fn evict(&mut self) {
         let weighted_age = |entry: &Entry| {
-            let weight = if entry.hit { 1 } else { HOT_AGE_FACTOR };
+            let weight = if entry.hit { 1 } else { COLD_AGE_FACTOR };
             ((self.clock - entry.stamp) * weight, !entry.hit)
         };
         let victim = self.kept.iter().max_by_key(|(_, entry)| weighted_age(entry));

@@ -50,6 +50,13 @@ pub(super) const FLAGS: &[Flag] = &[
     )
     .within_number(0.0, 1.0),
     Flag::new(
+        "eviction_policy",
+        ValueKind::Text,
+        "adaptive",
+        "What goes first: lru, or adaptive, which also learns how much sooner what was never read",
+    )
+    .one_of(&["adaptive", "lru"]),
+    Flag::new(
         "nof_eviction_ratio",
         ValueKind::Double,
         "0.05",

@@ -18,7 +18,7 @@ struct Record {
 }
 
 /// The block numbers of the first `requests` requests (0 is all).
-pub(super) fn read_trace(path: &Path, requests: usize) -> Result<Vec<Vec<u64>>, BenchError> {
+pub(crate) fn read_trace(path: &Path, requests: usize) -> Result<Vec<Vec<u64>>, BenchError> {
     let file = path.display().to_string();
     let refuse =
         |line: usize, detail: String| BenchError::Trace { file: file.clone(), line, detail };

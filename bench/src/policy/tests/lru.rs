@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// Blocks that an ideal LRU of `capacity` blocks serves as leading runs.
-pub(crate) fn lru_hits(requests: &[Vec<u64>], capacity: usize) -> usize {
+pub(super) fn hits(requests: &[Vec<u64>], capacity: usize) -> usize {
     let mut touched: HashMap<u64, u64> = HashMap::new();
     let mut order: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut hits, mut clock) = (0, 0);

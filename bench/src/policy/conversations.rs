@@ -1,11 +1,11 @@
-//! Multi-turn prompts as lists of block numbers: made up with a seed, or read from a trace.
+//! Multi-turn prompts as lists of block numbers, made up with a seed.
 //! Invariant: a block number stands for one content, and a turn begins with all blocks of the turn
 //! before.
 
 /// Requests of many conversations at a time. All share a system prompt and each turn adds a few
 /// blocks. More than half of the conversations have one turn only, the others three to ten, with
 /// pauses that vary widely.
-pub(crate) fn conversations(requests: usize, seed: u64) -> Vec<Vec<u64>> {
+pub(super) fn make(requests: usize, seed: u64) -> Vec<Vec<u64>> {
     let mut random = Xorshift(seed);
     let mut next_block = 8;
     let mut open: Vec<Conversation> = Vec::new();
@@ -41,19 +41,6 @@ impl Conversation {
         let turns_left = if random.below(100) < 60 { 1 } else { 3 + random.below(8) };
         Self { blocks: (0..1 + random.below(3)).collect(), turns_left }
     }
-}
-
-/// The trace named by `PERIGEE_TRACE`, if it is set.
-pub(crate) fn trace_file() -> Option<Vec<Vec<u64>>> {
-    let path = std::env::var_os("PERIGEE_TRACE")?;
-    let text = std::fs::read_to_string(path).expect("PERIGEE_TRACE names a readable file");
-    Some(text.lines().map(hash_ids).collect())
-}
-
-fn hash_ids(line: &str) -> Vec<u64> {
-    let request: serde_json::Value = serde_json::from_str(line).expect("each line is JSON");
-    let ids = request["hash_ids"].as_array().expect("each request has hash_ids");
-    ids.iter().map(|id| id.as_u64().expect("hash ids are numbers")).collect()
 }
 
 struct Xorshift(u64);

@@ -1,31 +1,35 @@
 //! Fingerprints of recently evicted keys: a key that is put again soon was worth keeping.
 //! Invariant: bounded memory; a wrong answer only costs a little order, never correctness.
 //!
-//! A ghost counts for as many further evictions as there are objects. The exact window matters:
-//! prompts are evicted and put again as runs of blocks, and forgetting single blocks at random
-//! would tear holes into runs.
+//! A ghost counts for a number of further evictions. The exact window matters: prompts are evicted
+//! and put again as runs of blocks, and forgetting single blocks at random would tear holes into
+//! runs.
 
-use crate::limits::GHOST_BUCKETS_MAX;
+use crate::limits::{GHOST_BUCKETS_MAX, GHOST_WINDOW_MAX};
 
 /// One cache line of ghosts.
-type Bucket = [Ghost; 8];
+type Bucket = [Ghost; 16];
 
-/// Objects per bucket when the table is made; few enough that buckets hardly ever overflow.
-const OBJECTS_PER_BUCKET: usize = 4;
+/// Objects per bucket when the table is made: as many ghosts as their window is long.
+const OBJECTS_PER_BUCKET: usize = 16 / GHOST_WINDOW_MAX;
 
+/// Ticks of the clock in the time in which the table fills once.
+const TICKS_PER_TABLE: u64 = 1 << 13;
+
+/// 16 bytes for each object of the shard.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ghost {
     /// 0 for none.
-    fingerprint: u32,
-    /// Number of the eviction, modulo 2^32.
-    evicted: u32,
+    fingerprint: u16,
+    /// Tick of the eviction, modulo 2^16. An older one is hardly ever still there.
+    tick: u16,
 }
 
 /// Which keys were evicted lately.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     buckets: Vec<Bucket>,
-    evictions: u32,
+    evictions: u64,
 }
 
 impl Ghosts {
@@ -41,27 +45,27 @@ impl Ghosts {
             // grows.
             self.buckets = vec![Bucket::default(); wanted.next_power_of_two()];
         }
-        self.evictions = self.evictions.wrapping_add(1);
-        let ghost = Ghost { fingerprint: fingerprint(hash), evicted: self.evictions };
-        let evictions = self.evictions;
+        self.evictions += 1;
+        let tick = self.tick();
         let oldest = self.bucket(hash).iter_mut().max_by_key(|old| match old.fingerprint {
-            0 => u32::MAX,
-            _ => evictions.wrapping_sub(old.evicted),
+            0 => u16::MAX,
+            _ => tick.wrapping_sub(old.tick),
         });
         if let Some(oldest) = oldest {
-            *oldest = ghost;
+            *oldest = Ghost { fingerprint: fingerprint(hash), tick };
         }
     }
 
-    /// Whether the key was evicted within the last `objects` evictions; forgets it.
-    pub(crate) fn take(&mut self, hash: u64, objects: usize) -> bool {
-        let evictions = self.evictions;
+    /// Whether the key was evicted within about the last `evictions` evictions; forgets it.
+    pub(crate) fn take(&mut self, hash: u64, evictions: usize) -> bool {
+        let (tick, evictions_per_tick) = (self.tick(), self.evictions_per_tick());
         let same = |ghost: &&mut Ghost| ghost.fingerprint == fingerprint(hash);
         let Some(ghost) = self.bucket(hash).iter_mut().find(same) else {
             return false;
         };
         ghost.fingerprint = 0;
-        evictions.wrapping_sub(ghost.evicted) as usize <= objects
+        let ticks = u64::from(tick.wrapping_sub(ghost.tick));
+        ticks * evictions_per_tick <= evictions as u64
     }
 
     fn bucket(&mut self, hash: u64) -> &mut Bucket {
@@ -69,10 +73,20 @@ impl Ghosts {
         let at = (hash >> 32) as usize % self.buckets.len();
         &mut self.buckets[at]
     }
+
+    fn evictions_per_tick(&self) -> u64 {
+        let ghosts =
+            self.buckets.len() as u64 * size_of::<Bucket>() as u64 / size_of::<Ghost>() as u64;
+        (ghosts / TICKS_PER_TABLE).max(1)
+    }
+
+    fn tick(&self) -> u16 {
+        (self.evictions / self.evictions_per_tick()) as u16
+    }
 }
 
-fn fingerprint(hash: u64) -> u32 {
-    (hash as u32).max(1)
+fn fingerprint(hash: u64) -> u16 {
+    (hash as u16).max(1)
 }
 
 #[cfg(test)]
@@ -91,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_forgotten_after_as_many_evictions_as_there_are_objects() {
+    fn a_key_is_forgotten_after_so_many_evictions() {
         let mut ghosts = Ghosts::new();
         let hashes: Vec<u64> = (0..3_000_u32).map(|n| hash_key(&n.to_le_bytes())).collect();
         for hash in &hashes {

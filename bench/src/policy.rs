@@ -1,0 +1,104 @@
+//! `perigee bench policy`: hit rates of eviction policies for a request trace, at many sizes of the
+//! pool.
+//! Invariant: policies that a master can follow are played by a shard of the master itself, so a
+//! cluster that serves the same requests has the same hit rate.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use perigee_master::PolicyName;
+
+use crate::error::BenchError;
+use crate::load::requests::read_trace;
+use crate::report::{Figure, FigureUnit, Report};
+use crate::run::{Run, Tool};
+use crate::stop::Stop;
+use pool::Pool;
+use settings::{BELADY, EXAMPLES, PROGRAM, PolicySettings};
+
+mod belady;
+mod conversations;
+mod pool;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+/// The tool.
+pub(crate) const TOOL: Tool = Tool { name: "policy", program: PROGRAM, examples: EXAMPLES, run };
+
+fn run(run: Run<'_>) -> Result<(), BenchError> {
+    let settings = PolicySettings::of(&run.settings)?;
+    let requests = match settings.trace.as_str() {
+        "" => conversations::make(settings.made_requests(), settings.seed),
+        trace => read_trace(Path::new(trace), settings.requests)?,
+    };
+    run.measure(|_, stop, report| measure(&settings, &requests, stop, report))
+}
+
+fn measure(
+    settings: &PolicySettings,
+    requests: &[Vec<u64>],
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let blocks: usize = requests.iter().map(Vec::len).sum();
+    let different = requests.iter().flatten().collect::<BTreeSet<_>>().len();
+    report.notes.push(format!(
+        "{} requests for {blocks} blocks, {different} of them different",
+        requests.len()
+    ));
+    report.notes.push(
+        "a request: exist, get of the cached prefix, put of the rest; only blocks of an unbroken prefix are hits"
+            .to_owned(),
+    );
+    if settings.trace.is_empty() {
+        report.warnings.push("These requests are made up; pass --trace FILE.jsonl".to_owned());
+    }
+    for pool in &settings.pools {
+        let pool_blocks = pool.blocks(different);
+        let mut rates = Vec::with_capacity(settings.policies.len());
+        for policy in &settings.policies {
+            if stop.is_set() {
+                return Ok(());
+            }
+            let hits = hits(settings, *policy, pool_blocks, requests)?;
+            let rate = hits as f64 / blocks.max(1) as f64;
+            let name = format!("{}, {pool_blocks} blocks", policy.map_or(BELADY, word));
+            report.figures.push(share(name, rate));
+            rates.push((*policy, rate));
+        }
+        report.figures.extend(gap(&rates, pool_blocks));
+    }
+    Ok(())
+}
+
+fn hits(
+    settings: &PolicySettings,
+    policy: Option<PolicyName>,
+    pool_blocks: u64,
+    requests: &[Vec<u64>],
+) -> Result<usize, BenchError> {
+    let Some(policy) = policy else {
+        return Ok(belady::hits(requests, pool_blocks as usize));
+    };
+    let mut pool = Pool::new(policy, pool_blocks, settings.watermark_ratio);
+    requests.iter().map(|request| pool.request(request)).sum()
+}
+
+/// How much of what the best possible order has over LRU the adaptive policy gets.
+fn gap(rates: &[(Option<PolicyName>, f64)], pool_blocks: u64) -> Option<Figure> {
+    let of = |wanted| rates.iter().find(|(policy, _)| *policy == wanted).map(|(_, rate)| *rate);
+    let lru = of(Some(PolicyName::Lru))?;
+    let (adaptive, best) = (of(Some(PolicyName::Adaptive))?, of(None)?);
+    let name = format!("part of belady's lead over lru that adaptive has, {pool_blocks} blocks");
+    (best > lru).then(|| share(name, (adaptive - lru) / (best - lru)))
+}
+
+fn share(name: String, value: f64) -> Figure {
+    Figure { name, value, unit: FigureUnit::Share, goal: None }
+}
+
+fn word(policy: PolicyName) -> &'static str {
+    let known = PolicyName::ALL.into_iter().find(|(_, one)| *one == policy);
+    known.map_or("", |(word, _)| word)
+}

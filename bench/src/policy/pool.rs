@@ -1,0 +1,93 @@
+//! A pool of one segment behind one shard of a master.
+//! Invariant: what the shard said was there and leased is there.
+
+use std::sync::Arc;
+
+use perigee_master::{
+    Effort, KeyShard, PlacementColumns, PolicyName, PutConfig, PutStart, ReplicaColumns,
+    SegmentEvent, SegmentSpec, ShardSettings, StartedPuts,
+};
+use perigee_schemas::extent::extent_bytes;
+
+use crate::error::BenchError;
+
+/// Any size does: a shard counts bytes and looks at none.
+const BLOCK_BYTES: u64 = 64 << 10;
+/// Milliseconds between two requests; no lease outlives one.
+const REQUEST_MS: u64 = 20;
+const LEASE_MS: u64 = 10;
+const WRITER: u128 = 1;
+const TICK_BUDGET: usize = 1 << 20;
+
+pub(super) struct Pool {
+    shard: KeyShard,
+    now_ms: u64,
+    replicas: ReplicaColumns,
+    placements: PlacementColumns,
+    status: Vec<i32>,
+}
+
+impl Pool {
+    /// An empty pool of `blocks` blocks.
+    pub(super) fn new(policy: PolicyName, blocks: u64, watermark_ratio: f64) -> Self {
+        let settings = ShardSettings {
+            policy,
+            lease_ttl_ms: LEASE_MS,
+            watermark_ratio,
+            ..ShardSettings::default()
+        };
+        let mut shard = KeyShard::new(settings);
+        let spec = SegmentSpec::bare(1, 1, blocks * extent_bytes(BLOCK_BYTES));
+        shard.apply(0, &SegmentEvent::Mounted { index: 0, spec: Arc::new(spec) });
+        Self {
+            shard,
+            now_ms: 1,
+            replicas: ReplicaColumns::default(),
+            placements: PlacementColumns::default(),
+            status: Vec::new(),
+        }
+    }
+
+    /// One prompt: asks which blocks are there, reads the leading run, writes the rest. The blocks
+    /// that were read.
+    pub(super) fn request(&mut self, blocks: &[u64]) -> Result<usize, BenchError> {
+        let names: Vec<String> = blocks.iter().map(|block| format!("block-{block}")).collect();
+        let keys: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+        self.shard.exist(self.now_ms, &keys, &mut self.status);
+        let run = self.status.iter().take_while(|status| **status == 1).count();
+        self.shard.get_replicas(self.now_ms, &keys[..run], &mut self.replicas);
+        expect("a get of what is there", &self.replicas.status)?;
+        self.put(&keys[run..])?;
+        self.now_ms += REQUEST_MS;
+        self.shard.tick(self.now_ms, TICK_BUDGET);
+        Ok(run)
+    }
+
+    fn put(&mut self, keys: &[&[u8]]) -> Result<(), BenchError> {
+        let payload_bytes = vec![BLOCK_BYTES; keys.len()];
+        let batch = PutStart {
+            client: WRITER,
+            keys,
+            payload_bytes: &payload_bytes,
+            groups: &[],
+            config: &PutConfig::default(),
+            upsert: false,
+            effort: Effort::Last,
+        };
+        self.shard.put_start(self.now_ms, &batch, &mut self.placements);
+        let started = keys.iter().zip(&self.placements.status).filter(|(_, status)| **status == 0);
+        let started: Vec<&[u8]> = started.map(|(key, _)| *key).collect();
+        let locations = self.placements.locations.iter();
+        let generations: Vec<u64> = locations.map(|location| location.generation).collect();
+        let puts = StartedPuts { client: WRITER, keys: &started, generations: &generations };
+        self.shard.put_end(self.now_ms, &puts, &vec![0; started.len()], &mut self.status);
+        expect("the end of a put", &self.status)
+    }
+}
+
+fn expect(call: &str, status: &[i32]) -> Result<(), BenchError> {
+    match status.iter().all(|status| *status == 0) {
+        true => Ok(()),
+        false => Err(BenchError::program("shard", format!("{call} was refused"))),
+    }
+}

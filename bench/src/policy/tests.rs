@@ -1,0 +1,61 @@
+//! The master's policies against an exact LRU, on made-up conversations.
+
+use perigee_master::PolicyName;
+
+use super::conversations;
+use super::pool::Pool;
+
+mod lru;
+
+/// What a policy may lose to LRU, in points of hit rate.
+const POINTS_MAX: f64 = 0.2;
+
+/// Hit rate in percent.
+fn percent(hits: usize, requests: &[Vec<u64>]) -> f64 {
+    100.0 * hits as f64 / requests.iter().map(Vec::len).sum::<usize>() as f64
+}
+
+fn played(policy: PolicyName, requests: &[Vec<u64>], blocks: u64, watermark_ratio: f64) -> f64 {
+    let mut pool = Pool::new(policy, blocks, watermark_ratio);
+    let hits = requests.iter().map(|request| pool.request(request).unwrap()).sum();
+    percent(hits, requests)
+}
+
+fn exact(requests: &[Vec<u64>], blocks: u64) -> f64 {
+    percent(lru::hits(requests, blocks as usize), requests)
+}
+
+#[test]
+fn the_baseline_is_an_exact_lru() {
+    let requests = conversations::make(1_000, 5);
+    for blocks in [500, 1_500, 4_000] {
+        let (played, exact) =
+            (played(PolicyName::Lru, &requests, blocks, 1.0), exact(&requests, blocks));
+        assert!((played - exact).abs() < POINTS_MAX, "{blocks}: {played:.2} %, {exact:.2} %");
+    }
+}
+
+#[test]
+fn conversations_hit_no_less_than_in_an_exact_lru() {
+    let requests = conversations::make(3_000, 5);
+    for (blocks, watermark_ratio) in [(1_500, 0.9), (3_000, 0.9), (3_000, 1.0), (9_000, 1.0)] {
+        let kept = (blocks as f64 * watermark_ratio) as u64;
+        let adaptive = played(PolicyName::Adaptive, &requests, blocks, watermark_ratio);
+        let exact = exact(&requests, kept);
+        assert!(adaptive >= exact - POINTS_MAX, "{blocks}: {adaptive:.2} %, LRU {exact:.2} %");
+    }
+}
+
+#[test]
+fn requests_that_never_come_back_do_not_push_out_those_that_do() {
+    // Every fifth request is one of 60 that take turns; the others come once. All of the 60 fit.
+    let once = |at: u64| (0..10).map(|block| 1_000_000 + at * 10 + block).collect();
+    let again = |at: u64| (0..10).map(|block| at / 5 % 60 * 10 + block).collect();
+    let requests: Vec<Vec<u64>> =
+        (0..9_000).map(|at| if at % 5 == 0 { again(at) } else { once(at) }).collect();
+    let (lru, adaptive) = (
+        played(PolicyName::Lru, &requests, 1_000, 1.0),
+        played(PolicyName::Adaptive, &requests, 1_000, 1.0),
+    );
+    assert!(lru < 1.0 && adaptive > 10.0, "{lru:.2} % and {adaptive:.2} %, 20 % at most");
+}
