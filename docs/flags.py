@@ -30,6 +30,7 @@ COMMANDS = (
     ["bench", "engine"],
     ["bench", "master"],
     ["bench", "trace"],
+    ["bench", "policy"],
     ["bench", "machine"],
     ["bench", "compare"],
 )

@@ -54,7 +54,7 @@ impl Format {
 pub(crate) struct Report {
     /// [`FORMAT`].
     pub(crate) format: String,
-    /// `nic`, `store`, `engine`, `master`, `trace` or `machine`.
+    /// `nic`, `store`, `engine`, `master`, `trace`, `policy` or `machine`.
     pub(crate) tool: String,
     /// False if the run ended before all rows were taken.
     pub(crate) complete: bool,
@@ -376,7 +376,7 @@ impl Report {
     #[must_use]
     pub(crate) fn print(&self, format: Format, unit: BandwidthUnit) -> String {
         match format {
-            Format::Text if self.rows.is_empty() => String::new(),
+            Format::Text if self.rows.is_empty() && self.figures.is_empty() => String::new(),
             Format::Text => text::text(self, unit),
             Format::Json => self.json(),
             Format::Csv => csv::csv(self),

@@ -30,6 +30,14 @@ fn the_text_form_fits_80_columns() {
 }
 
 #[test]
+fn figures_alone_are_a_report() {
+    let mut report = samples::nic();
+    report.rows.clear();
+    let text = report.print(Format::Text, BandwidthUnit::default());
+    assert!(text.contains(&report.figures[0].name), "{text}");
+}
+
+#[test]
 fn bandwidths_follow_the_unit() {
     let text = samples::nic().print(Format::Text, "Gb".parse().unwrap());
     assert!(text.contains("BW average[Gb/sec]"), "{text}");

@@ -1,7 +1,7 @@
 //! Which age rule suits what is stored and read now: shadows play several for a sample of the
 //! keys, and the shard follows the one that hits most.
-//! Invariant: the sample only becomes smaller, and a smaller one is part of a larger one. Memory is
-//! bounded whatever the number of objects.
+//! Invariant: a smaller sample is part of the one before it, and no sample is larger than
+//! `SHADOW_OBJECTS`, whatever the number of objects.
 //!
 //! Why it must be learned: where far more comes in than fits, only what has come back is worth
 //! keeping at all; where nearly all fits, what is new is worth as much as what was read. On a
@@ -69,8 +69,15 @@ impl Adaptive {
         hash.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_zeros() >= thinning
     }
 
-    /// Makes the sample small enough for `objects` objects.
-    fn thin(&mut self, objects: usize) {
+    /// Fits the sample to `objects` objects.
+    fn fit(&mut self, objects: usize) {
+        if self.thinning > 0 && objects >> self.thinning < SHADOW_OBJECTS / 8 {
+            // Most objects went at once. So few would teach noise, and a larger sample cannot be
+            // made of a smaller one.
+            let followed = self.followed;
+            let ghosts = std::mem::replace(&mut self.ghosts, Ghosts::new());
+            *self = Self { ghosts, followed, ..Self::new() };
+        }
         while objects >> self.thinning > SHADOW_OBJECTS {
             self.thinning += 1;
             let thinning = self.thinning;
@@ -96,7 +103,10 @@ impl EvictionPolicy for Adaptive {
         if !Self::is_sampled(hash, self.thinning) {
             return;
         }
-        self.thin(objects);
+        self.fit(objects);
+        if !Self::is_sampled(hash, self.thinning) {
+            return;
+        }
         let room = objects >> self.thinning;
         let hits = self.shadows.each_mut().map(|shadow| shadow.access(hash, room));
         if hits.iter().any(|hit| *hit != hits[self.followed]) {
@@ -143,7 +153,7 @@ mod tests {
     #[test]
     fn where_only_what_comes_back_is_worth_keeping_the_factor_grows() {
         let mut policy = Adaptive::new();
-        // Sets of ten keys come back after twice the room: first by the ghosts, then for good.
+        // Every fifth access is to one of 400 keys that take turns; the other keys come once.
         let scan = (0..60_000_u64).map(|at| if at % 5 == 0 { at / 5 % 400 } else { 1_000 + at });
         play(&mut policy, scan, 500);
         assert!(policy.cold_age_factor() > AGE_RULES[AGE_RULE_AT_START].0);
@@ -166,5 +176,15 @@ mod tests {
             policy.check();
         }
         assert!(policy.thinning >= 4);
+    }
+
+    #[test]
+    fn a_shard_that_loses_most_of_its_objects_begins_a_new_sample() {
+        let mut policy = Adaptive::new();
+        play(&mut policy, 0..40_000, 64 * SHADOW_OBJECTS);
+        assert_eq!(policy.thinning, 6);
+        play(&mut policy, 0..40_000, SHADOW_OBJECTS / 2);
+        assert_eq!(policy.thinning, 0);
+        assert_eq!(policy.cold_age_factor(), AGE_RULES[AGE_RULE_AT_START].0);
     }
 }
