@@ -70,10 +70,10 @@ pub const AGE_RULE_AT_START: usize = 1;
 /// Most entries of a shadow cache, of which there is one per factor: 250 KiB each with its ghosts.
 pub const SHADOW_OBJECTS: usize = 1024;
 /// Accesses that tell two shadows apart after which older ones count half.
-pub const SHADOW_COMPARISONS: u64 = 1 << 14;
+pub const SHADOW_COMPARISONS: u64 = 1 << 12;
 /// How sure a shard must be before it follows another rule. Blocks of one prompt are hit or missed
 /// together, so it takes far more than for single outcomes.
-pub const AGE_FACTOR_EVIDENCE: u64 = 64;
+pub const AGE_FACTOR_EVIDENCE: u64 = 24;
 /// The longest of these windows.
 pub const GHOST_WINDOW_MAX: usize = 4;
 /// Most buckets (64 bytes each) of the table that remembers evicted keys; it grows with the number
