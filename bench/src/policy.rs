@@ -13,7 +13,7 @@ use crate::load::requests::read_trace;
 use crate::report::{Figure, FigureUnit, Report};
 use crate::run::{Run, Tool};
 use crate::stop::Stop;
-use pool::Pool;
+use pool::{Pool, SHORT_LEASE_MS};
 use settings::{BELADY, EXAMPLES, PROGRAM, PolicySettings};
 
 mod belady;
@@ -81,7 +81,7 @@ fn hits(
     let Some(policy) = policy else {
         return Ok(belady::hits(requests, pool_blocks as usize));
     };
-    let mut pool = Pool::new(policy, pool_blocks, settings.watermark_ratio);
+    let mut pool = Pool::new(policy, &[pool_blocks], SHORT_LEASE_MS, settings.watermark_ratio);
     requests.iter().map(|request| pool.request(request)).sum()
 }
 

@@ -1,4 +1,4 @@
-//! A pool of one segment behind one shard of a master.
+//! A pool of segments behind one shard of a master.
 //! Invariant: what the shard said was there and leased is there.
 
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use crate::error::BenchError;
 
 /// Any size does: a shard counts bytes and looks at none.
 const BLOCK_BYTES: u64 = 64 << 10;
-/// Milliseconds between two requests; no lease outlives one.
+/// Milliseconds between two requests.
 const REQUEST_MS: u64 = 20;
-const LEASE_MS: u64 = 10;
+/// A lease that has ended before the next request.
+pub(super) const SHORT_LEASE_MS: u64 = 10;
 const WRITER: u128 = 1;
 const TICK_BUDGET: usize = 1 << 20;
 
@@ -28,17 +29,22 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// An empty pool of `blocks` blocks.
-    pub(super) fn new(policy: PolicyName, blocks: u64, watermark_ratio: f64) -> Self {
-        let settings = ShardSettings {
-            policy,
-            lease_ttl_ms: LEASE_MS,
-            watermark_ratio,
-            ..ShardSettings::default()
-        };
+    /// An empty pool of segments with room for so many blocks each.
+    pub(super) fn new(
+        policy: PolicyName,
+        segments: &[u64],
+        lease_ttl_ms: u64,
+        watermark_ratio: f64,
+    ) -> Self {
+        let settings =
+            ShardSettings { policy, lease_ttl_ms, watermark_ratio, ..ShardSettings::default() };
         let mut shard = KeyShard::new(settings);
-        let spec = SegmentSpec::bare(1, 1, blocks * extent_bytes(BLOCK_BYTES));
-        shard.apply(0, &SegmentEvent::Mounted { index: 0, spec: Arc::new(spec) });
+        for (index, blocks) in (0_u32..).zip(segments) {
+            let bytes = blocks * extent_bytes(BLOCK_BYTES);
+            let name = format!("host-{index}:1");
+            let spec = SegmentSpec { name, ..SegmentSpec::bare(u128::from(index) + 1, 1, bytes) };
+            shard.apply(0, &SegmentEvent::Mounted { index, spec: Arc::new(spec) });
+        }
         Self {
             shard,
             now_ms: 1,

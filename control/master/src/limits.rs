@@ -67,7 +67,7 @@ pub const AGE_RULES: [(u64, usize); 4] =
     [(1, 1), (COLD_AGE_FACTOR, 1), (10, GHOST_WINDOW_MAX), (100, GHOST_WINDOW_MAX)];
 /// Which of them a shard begins with.
 pub const AGE_RULE_AT_START: usize = 1;
-/// Most entries of a shadow cache, of which there is one per factor: 250 KiB each with its ghosts.
+/// Most entries of a shadow cache, of which there is one per rule: 250 KiB each with its ghosts.
 pub const SHADOW_OBJECTS: usize = 1024;
 /// Accesses that tell two shadows apart after which older ones count half.
 pub const SHADOW_COMPARISONS: u64 = 1 << 12;

@@ -6,7 +6,8 @@
 //! Why it must be learned: where far more comes in than fits, only what has come back is worth
 //! keeping at all; where nearly all fits, what is new is worth as much as what was read. On a
 //! published conversation trace the best factor is 100 for a pool of 4,096 blocks and 3 for one of
-//! 16,384. With 1 among them, the order is never much worse than least recently used.
+//! 16,384. With 1 among them, the order becomes least recently used where that is better, once the
+//! sample shows it.
 
 use crate::limits::{
     AGE_FACTOR_EVIDENCE, AGE_RULE_AT_START, AGE_RULES, SHADOW_COMPARISONS, SHADOW_OBJECTS,
