@@ -1,13 +1,15 @@
 //! The place where processes of a host leave their pages.
 
 use crate::error::PageError;
-use crate::folder::OpenFolder;
-use crate::limits::{FILES_MAX, FILES_SWEPT, PAGES_MAX};
+use crate::folder::{OpenFolder, is_near};
+use crate::limits::{ENDED_PAGES_MAX, FILES_MAX, FILES_SWEPT, PAGES_MAX};
 use crate::reader::PageReader;
 use nix::fcntl::Flock;
 use nix::unistd::geteuid;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
@@ -52,19 +54,31 @@ impl PageDirectory {
                 mode: facts.mode,
             });
         }
-        sweep(&folder);
+        sweep(&folder, folder.has_reader());
         let name = unique_name();
-        let file = folder.create_file(&name, bytes).map_err(failed)?;
+        let file = folder.create_file(&name, bytes).or_else(|error| match error.kind() {
+            io::ErrorKind::StorageFull => {
+                sweep(&folder, false);
+                folder.create_file(&name, bytes)
+            }
+            _ => Err(error),
+        });
+        let file = file.map_err(failed)?;
         Ok((file, self.0.join(name)))
     }
 }
 
-/// Removes what processes of this user left that could not clean up. On a host without an agent
-/// nothing else does, and an agent of another user may not.
-fn sweep(folder: &OpenFolder) {
-    let own = geteuid().as_raw();
-    for name in folder.names().take(FILES_SWEPT) {
-        drop(folder.open_living(&name, |file| file.uid() == own));
+/// Removes what ended processes of this user left; if a reader is near, the newest stay a while. On
+/// a host without an agent nothing else does, and an agent of another user may not.
+fn sweep(folder: &OpenFolder, has_reader: bool) {
+    let ended = |name: OsString| Some((folder.ended_at(&name, geteuid())?, name));
+    let mut ended: Vec<_> = folder.names().take(FILES_SWEPT).filter_map(ended).collect();
+    ended.sort_unstable();
+    let too_many = ended.len().saturating_sub(ENDED_PAGES_MAX);
+    for (place, (time, name)) in ended.iter().enumerate() {
+        if !has_reader || place < too_many || !is_near(*time) {
+            folder.remove_ended(name);
+        }
     }
 }
 
@@ -77,14 +91,73 @@ fn unique_name() -> String {
     format!("{}-{number}-{started_ns:x}", std::process::id())
 }
 
-/// The pages of all living processes. Leftovers of dead ones are removed where that is allowed.
+/// The pages of all living processes.
 pub fn pages(directory: &PageDirectory) -> Vec<PageReader> {
-    let Ok(folder) = OpenFolder::open(&directory.0) else {
-        return Vec::new();
-    };
-    let names = folder.names().take(FILES_MAX);
-    let living = names.filter_map(|name| folder.open_living(&name, |_| true));
-    living.take(PAGES_MAX).collect()
+    PageListing::read(directory, |_| false).living
+}
+
+/// What lies in a folder of pages at one moment.
+#[derive(Debug, Default)]
+pub struct PageListing {
+    /// Pages of living processes.
+    pub living: Vec<PageReader>,
+    /// Pages of processes that have ended, without those that the reader knows: they change no
+    /// more.
+    pub ended: Vec<PageReader>,
+    names: BTreeSet<OsString>,
+}
+
+impl PageListing {
+    /// Looks into a folder. A page that `is_known`, by its name, to be of an ended process is not
+    /// opened again.
+    pub fn read(directory: &PageDirectory, is_known: impl Fn(&OsStr) -> bool) -> Self {
+        let Ok(folder) = OpenFolder::open(&directory.0) else {
+            return Self::default();
+        };
+        let mut listing = Self::default();
+        listing.names.extend(folder.names().take(FILES_MAX));
+        let unknown = listing.names.iter().filter(|name| !is_known(name));
+        for page in unknown.filter_map(|name| folder.open_page(name)) {
+            let list = if page.is_ended() { &mut listing.ended } else { &mut listing.living };
+            if list.len() < PAGES_MAX {
+                list.push(page);
+            }
+        }
+        listing
+    }
+
+    /// All pages that were opened.
+    pub fn opened(&self) -> impl Iterator<Item = &PageReader> {
+        self.living.iter().chain(&self.ended)
+    }
+
+    /// Whether a file of this name lies in the folder.
+    pub fn holds(&self, name: &OsStr) -> bool {
+        self.names.contains(name)
+    }
+}
+
+impl PageDirectory {
+    /// Tells processes that a reader looks at their pages: those that end in the next minute leave
+    /// theirs for it. Root makes the folder if it is not there; one made by another user would keep
+    /// the rest out.
+    ///
+    /// # Errors
+    /// The folder is not there, or cannot be written.
+    pub fn note_reader(&self) -> io::Result<()> {
+        let folder = match geteuid().is_root() {
+            true => OpenFolder::create(&self.0)?,
+            false => OpenFolder::open(&self.0)?,
+        };
+        folder.note_reader()
+    }
+
+    /// Removes the page of a process that has ended, where that is allowed.
+    pub fn remove_ended(&self, name: &OsStr) {
+        if let Ok(folder) = OpenFolder::open(&self.0) {
+            folder.remove_ended(name);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +168,7 @@ mod tests {
     use crate::slot::Slot;
     use nix::fcntl::FlockArg;
     use perigee_schemas::{Direction, Route};
+    use std::os::unix::fs::MetadataExt;
 
     fn page_in(directory: &PageDirectory) -> &'static Page {
         Box::leak(Box::new(Page::create(directory).unwrap()))
@@ -125,13 +199,44 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_dead_processes_vanish() {
+    fn the_page_of_an_ended_process_is_read_until_it_is_removed_and_opened_once() {
         let folder = tempfile::tempdir().unwrap();
         let directory = PageDirectory::new(folder.path());
-        drop(Page::create(&directory).unwrap());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(pages(&directory).is_empty());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let page = Page::create(&directory).unwrap();
+        let path = page.path().unwrap().to_owned();
+        let name = path.file_name().unwrap();
+        directory.remove_ended(name);
+        assert!(path.exists(), "its process lives");
+        drop(page);
+        let listing = PageListing::read(&directory, |_| false);
+        assert_eq!((listing.living.len(), listing.ended.len()), (0, 1));
+        assert!(listing.ended[0].is_ended() && listing.ended[0].slots().unwrap().is_empty());
+        let again = PageListing::read(&directory, |known| known == name);
+        assert!(again.holds(name) && again.opened().next().is_none());
+        directory.remove_ended(name);
+        assert!(!PageListing::read(&directory, |_| false).holds(name));
+    }
+
+    #[test]
+    fn a_new_page_leaves_those_of_ended_processes_to_a_reader_up_to_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = PageDirectory::new(folder.path());
+        directory.note_reader().unwrap();
+        directory.note_reader().unwrap();
+        for _ in 0..ENDED_PAGES_MAX + 2 {
+            drop(Page::create(&directory).unwrap());
+        }
+        let ended = PageListing::read(&directory, |_| false).ended.len();
+        assert_eq!(ended, ENDED_PAGES_MAX + 1, "and the one made last");
+        let long_ago = SystemTime::now() - 2 * crate::limits::READER_NEAR;
+        let oldest = PageListing::read(&directory, |_| false).ended.remove(0).path().to_owned();
+        File::open(&oldest).unwrap().set_modified(long_ago).unwrap();
+        page_in(&directory);
+        assert!(!oldest.exists(), "no reader needs that long");
+        assert_eq!(PageListing::read(&directory, |_| false).ended.len(), ENDED_PAGES_MAX);
+        File::open(folder.path().join(".reader")).unwrap().set_modified(long_ago).unwrap();
+        page_in(&directory);
+        assert!(PageListing::read(&directory, |_| false).ended.is_empty(), "no reader is near");
     }
 
     #[test]

@@ -2,23 +2,31 @@
 //! created, looked at and removed through this handle still belong to one folder.
 
 use crate::layout::MAGIC;
+use crate::limits::READER_NEAR;
 use crate::reader::PageReader;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag, openat, posix_fallocate, renameat};
 use nix::libc;
-use nix::sys::stat::{Mode, fchmod};
+use nix::sys::stat::{Mode, fchmod, futimens};
+use nix::sys::time::TimeSpec;
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Every user may leave pages, no user may remove those of others.
 const SHARED: u32 = 0o1777;
 const STICKY: u32 = 0o1000;
 const OTHERS_MAY_WRITE: u32 = 0o022;
+/// Mode of the page of a living process, and of one that has ended.
+const LIVING: u32 = 0o644;
+const ENDED: u32 = 0o444;
+/// Its time of change says when a reader was here last.
+const READER: &str = ".reader";
 
 pub(crate) struct OpenFolder {
     open: File,
@@ -93,37 +101,110 @@ impl OpenFolder {
         names.filter(|name| !name.as_encoded_bytes().starts_with(b"."))
     }
 
-    /// The page of a living process. A leftover is removed, if it `may` be.
-    pub(crate) fn open_living(
-        &self,
-        name: &OsStr,
-        may: impl Fn(&Metadata) -> bool,
-    ) -> Option<PageReader> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let file = openat(&self.open, name, flags, Mode::empty()).ok()?;
-        let file = File::from(file);
-        let facts = file.metadata();
-        if !facts.is_ok_and(|facts| facts.is_file() && may(&facts)) {
-            return None;
-        }
+    /// A page, of a living process or of one that has ended. One that has ended and that this build
+    /// cannot read is removed.
+    pub(crate) fn open_page(&self, name: &OsStr) -> Option<PageReader> {
+        let file = self.open_file(name)?;
+        let path = self.shown.join(name);
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Err((file, _)) => PageReader::open(file, &path, false).ok(),
             Ok(file) => {
-                // Its process is gone. Other files in a folder that a user named are left alone.
-                if is_page(&file) {
+                let removable = is_page(&file);
+                // Without the lock again: another reader would take this one for the process.
+                let page = PageReader::open(file.unlock().ok()?, &path, true).ok();
+                if page.is_none() && removable {
                     let _ = unlinkat(&self.open, name, UnlinkatFlags::NoRemoveDir);
                 }
-                None
+                page
             }
-            Err((file, _)) => PageReader::open(file, &self.shown.join(name)).ok(),
         }
     }
+
+    /// When a process of `user` ended that left this page, or when that was seen first; `None` for
+    /// all other files.
+    pub(crate) fn ended_at(&self, name: &OsStr, user: Uid) -> Option<SystemTime> {
+        let file = self.open_file(name)?;
+        let facts = file.metadata().ok().filter(|facts| facts.uid() == user.as_raw())?;
+        let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()?;
+        if !is_page(&file) {
+            return None;
+        }
+        if facts.mode() & 0o7777 == ENDED {
+            return facts.modified().ok();
+        }
+        mark_ended(&file).ok()?;
+        Some(SystemTime::now())
+    }
+
+    /// Removes the page of a process that has ended; another file in a folder that a user named is
+    /// left alone. The system may not allow it.
+    pub(crate) fn remove_ended(&self, name: &OsStr) {
+        let Some(file) = self.open_file(name) else {
+            return;
+        };
+        if let Ok(file) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            && is_page(&file)
+        {
+            let _ = unlinkat(&self.open, name, UnlinkatFlags::NoRemoveDir);
+        }
+    }
+
+    fn open_file(&self, name: &OsStr) -> Option<File> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.open, name, flags, Mode::empty()).ok()?);
+        file.metadata().is_ok_and(|facts| facts.is_file()).then_some(file)
+    }
+
+    /// Notes that a reader was here now. The file is every user's: the next reader may be another
+    /// one.
+    pub(crate) fn note_reader(&self) -> io::Result<()> {
+        let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = match openat(&self.open, READER, flags, Mode::empty()) {
+            Err(Errno::ENOENT) => {
+                let create = flags | OFlag::O_CREAT | OFlag::O_EXCL;
+                let file = openat(&self.open, READER, create, Mode::empty())?;
+                // Whatever the umask.
+                fchmod(&file, Mode::from_bits_truncate(0o666))?;
+                file
+            }
+            open => open?,
+        };
+        // The only time that one who may write, but is not the owner, may set.
+        futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?;
+        Ok(())
+    }
+
+    /// Whether a reader was here within [`READER_NEAR`].
+    pub(crate) fn has_reader(&self) -> bool {
+        has_reader(Path::new(&format!("/proc/self/fd/{}", self.open.as_raw_fd())))
+    }
+}
+
+/// Notes in the file itself that its process ends now: by its mode, which nothing else changes.
+pub(crate) fn mark_ended(file: &File) -> io::Result<()> {
+    fchmod(file, Mode::from_bits_truncate(ENDED))?;
+    futimens(file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW)?;
+    Ok(())
+}
+
+/// Whether a reader was in the folder at `path` within [`READER_NEAR`].
+pub(crate) fn has_reader(path: &Path) -> bool {
+    let noted = std::fs::symlink_metadata(path.join(READER)).and_then(|facts| facts.modified());
+    noted.is_ok_and(is_near)
+}
+
+/// Whether a time is at most [`READER_NEAR`] away, before or after: clocks are set.
+pub(crate) fn is_near(time: SystemTime) -> bool {
+    let now = SystemTime::now();
+    let away = now.duration_since(time).or_else(|_| time.duration_since(now));
+    away.is_ok_and(|away| away <= READER_NEAR)
 }
 
 /// Allocates all blocks of a file: a write through a mapping to a block that a full tmpfs lacks is
 /// SIGBUS.
 fn allocate_and_lock(file: File, bytes: u64) -> io::Result<Flock<File>> {
     // Whatever the umask: others may read.
-    fchmod(&file, Mode::from_bits_truncate(0o644))?;
+    fchmod(&file, Mode::from_bits_truncate(LIVING))?;
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     while let Err(error) = posix_fallocate(&file, 0, length) {
         if error != Errno::EINTR {
@@ -153,7 +234,7 @@ mod tests {
         let folder = OpenFolder::open(&usual).unwrap();
         std::fs::rename(&usual, place.path().join("before")).unwrap();
         std::os::unix::fs::symlink(&other, &usual).unwrap();
-        assert!(folder.open_living("left".as_ref(), |_| true).is_none());
+        folder.remove_ended("left".as_ref());
         assert!(other.join("left").exists());
         assert!(!place.path().join("before/left").exists());
     }

@@ -21,7 +21,7 @@ mod tcp_info;
 mod thread;
 
 pub use device::{device_of_socket, device_towards};
-pub use directory::{PageDirectory, pages};
+pub use directory::{PageDirectory, PageListing, pages};
 pub use error::PageError;
 pub use layout::{SlotKey, text};
 pub use limits::LATENCY_BUCKETS;

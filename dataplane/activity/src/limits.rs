@@ -1,5 +1,7 @@
 //! Bounds of a page.
 
+use std::time::Duration;
+
 /// Slots in a page: NIC x route x direction x writer. What does not fit is counted in the last
 /// slot.
 pub(crate) const SLOTS: usize = 1024;
@@ -24,3 +26,8 @@ pub(crate) const FILES_MAX: usize = 65_536;
 pub(crate) const FILES_SWEPT: usize = 4096;
 /// Addresses whose NIC is remembered.
 pub(crate) const ADDRESSES_MAX: usize = 1024;
+/// A process that ends leaves its page, and so its last counts, if a reader was in the folder this
+/// long ago at most: longer than an agent needs to start again.
+pub(crate) const READER_NEAR: Duration = Duration::from_secs(60);
+/// Pages of ended processes that a new one of the same user leaves for a reader: 72 MB.
+pub(crate) const ENDED_PAGES_MAX: usize = 128;

@@ -3,6 +3,7 @@
 
 use crate::directory::PageDirectory;
 use crate::error::PageError;
+use crate::folder::{has_reader, mark_ended};
 use crate::layout::{
     Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
     SLOT_BYTES, SlotKey, VERSION,
@@ -30,7 +31,7 @@ pub struct Page {
     link_claims: Mutex<FreeSlots<LinkKey>>,
     /// Locked for as long as the process lives, which tells readers that the page is not a
     /// leftover.
-    _file: Option<Flock<File>>,
+    file: Option<Flock<File>>,
     path: Option<PathBuf>,
 }
 
@@ -67,15 +68,19 @@ pub fn page() -> Option<&'static Page> {
 
 static PAGE: OnceLock<Option<Page>> = OnceLock::new();
 
-/// Takes the page from the folder when the process ends in order; the agent keeps what it has read
-/// of it. A child that was forked ends like this too, and leaves its parent's page alone.
+/// Takes the page from the folder when the process ends in order, unless a reader is near: it has
+/// not seen the last counts yet, and removes the page when it has. A child that was forked ends
+/// like this too, and leaves its parent's page alone.
 extern "C" fn remove_own_page() {
     let page = PAGE.get().and_then(Option::as_ref);
     if let Some(page) = page
         && page.header.pid.load(Ordering::Relaxed) == std::process::id()
-        && let Some(path) = &page.path
+        && let (Some(path), Some(file)) = (&page.path, &page.file)
     {
-        let _ = std::fs::remove_file(path);
+        let _ = match path.parent().is_some_and(has_reader) {
+            true => mark_ended(file),
+            false => std::fs::remove_file(path),
+        };
     }
 }
 
@@ -122,7 +127,7 @@ impl Page {
             links,
             claims: Mutex::default(),
             link_claims: Mutex::default(),
-            _file: file,
+            file,
             path,
         };
         page.introduce();

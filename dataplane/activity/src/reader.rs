@@ -13,7 +13,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The page of a living process.
+/// The page of a process.
 #[derive(Debug)]
 pub struct PageReader {
     file: File,
@@ -21,6 +21,7 @@ pub struct PageReader {
     pid: u32,
     program: String,
     network: u64,
+    is_ended: bool,
 }
 
 /// The counters of one slot.
@@ -79,11 +80,11 @@ pub struct LinkReading {
 }
 
 impl PageReader {
-    /// Opens a page.
+    /// Opens a page; `is_ended` if its process held no lock on it any more.
     ///
     /// # Errors
     /// It is too short, no page, or of a version this build does not know.
-    pub fn open(file: File, path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(file: File, path: &Path, is_ended: bool) -> io::Result<Self> {
         let mut header = [0; size_of::<PageHeader>()];
         file.read_exact_at(&mut header, 0)?;
         let number = |offset: usize| u32::from_ne_bytes(word(&header, offset));
@@ -104,6 +105,7 @@ impl PageReader {
             pid,
             program,
             network: u64::from_ne_bytes(word(&header, offset_of!(PageHeader, network))),
+            is_ended,
         })
     }
 
@@ -117,6 +119,11 @@ impl PageReader {
     pub fn file_id(&self) -> Option<(u64, u64)> {
         let file = self.file.metadata().ok()?;
         Some((file.dev(), file.ino()))
+    }
+
+    /// Whether its process had ended when the page was opened: it changes no more.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
     }
 
     /// Whether its process still lives.

@@ -1,7 +1,9 @@
 //! What a process leaves in the folder of pages when it ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_activity::{PageDirectory, page, pages};
+use perigee_activity::{
+    Direction, PageDirectory, PageListing, Route, SlotKey, page, pages, record,
+};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -43,14 +45,32 @@ fn a_process_that_ends_in_order_takes_its_page_with_it() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_a_page_that_the_next_reader_removes() {
+fn a_process_that_ends_in_order_leaves_its_page_to_a_reader() {
+    if is_child() {
+        let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, 0);
+        record(key, 4096, 1000, 0);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let directory = PageDirectory::new(folder.path());
+    directory.note_reader().unwrap();
+    run_in_child("a_process_that_ends_in_order_leaves_its_page_to_a_reader", folder.path());
+    let listing = PageListing::read(&directory, |_| false);
+    assert_eq!((listing.living.len(), listing.ended.len()), (0, 1));
+    let slots = listing.ended[0].slots().unwrap();
+    assert_eq!((slots[0].operations, slots[0].bytes), (1, 4096));
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_a_page_for_the_next_reader() {
     if is_child() {
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
-    let name = "a_process_that_is_killed_leaves_a_page_that_the_next_reader_removes";
+    let name = "a_process_that_is_killed_leaves_a_page_for_the_next_reader";
     run_in_child(name, folder.path());
     assert_eq!(left(folder.path()), 1);
-    assert!(pages(&PageDirectory::new(folder.path())).is_empty());
-    assert_eq!(left(folder.path()), 0);
+    let directory = PageDirectory::new(folder.path());
+    assert!(pages(&directory).is_empty());
+    assert_eq!(PageListing::read(&directory, |_| false).ended.len(), 1);
 }

@@ -3,6 +3,7 @@
 mod distances;
 mod flows;
 mod links;
+mod pages;
 mod probed;
 mod samples;
 mod unseen;
@@ -18,7 +19,7 @@ use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot, Suspect};
 use crate::watch::Watch;
 use flows::Flows;
 use links::Links;
-use perigee_activity::{PageReader, pages};
+use pages::Pages;
 use perigee_probe_loader::{Feature, FeatureState, Probes, SlowBatches};
 use perigee_topology::Topology;
 use samples::Samples;
@@ -37,6 +38,7 @@ pub struct Collector {
     /// Whether the last try to keep the counters failed, which is logged once.
     is_unkept: bool,
     started: Instant,
+    pages: Pages,
     flows: Flows,
     links: Links,
     probes: Option<Probes>,
@@ -63,6 +65,7 @@ impl Collector {
         let ring = probes.as_mut().and_then(|probes| probes.take_slow_batches().ok());
         Self {
             ledger: Ledger::open(&keep),
+            pages: Pages::new(options.activity.clone()),
             flows: Flows::open(&keep),
             links: Links::open(&keep),
             keep,
@@ -89,8 +92,8 @@ impl Collector {
         let begun = Instant::now();
         let roots = self.options.roots.clone();
         let topology = Topology::discover(&roots);
-        let pages = pages(&self.options.activity);
-        let found = FoundProcesses::of(&roots, &pages);
+        let pages = self.pages.read();
+        let found = FoundProcesses::of(&roots, &pages.living);
         let nics = host::nics(&roots, &topology, &self.options.interfaces);
         let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
         self.adjust(&interfaces, &found);
@@ -109,7 +112,7 @@ impl Collector {
         self.read_probes(&mut snapshot, &interfaces, &found.processes);
         snapshot.suspects = self.suspects(&snapshot, &found.processes);
         snapshot.slow = self.slow.iter().cloned().collect();
-        snapshot.sources = self.sources(&topology, &pages, &found);
+        snapshot.sources = self.sources(&topology, pages.living.len(), &found);
         snapshot.collect_ns = nanoseconds(begun.elapsed());
         snapshot
     }
@@ -154,14 +157,14 @@ impl Collector {
     fn sources(
         &self,
         topology: &Topology,
-        pages: &[PageReader],
+        pages: usize,
         found: &FoundProcesses,
     ) -> Vec<crate::explain::SourceState> {
         let ports = topology.rdma.iter().map(|device| device.ports.len()).sum();
         let states = self.probes.as_ref().map(Probes::states);
         let states = states.unwrap_or(&self.refused);
         let hidden = unseen::hidden(found);
-        sources(states, &self.troubles, ports, pages.len(), hidden.as_ref())
+        sources(states, &self.troubles, ports, pages, hidden.as_ref())
     }
 
     /// Watches what is there now: interfaces, our threads and processes, batches while the agent is

@@ -33,6 +33,9 @@ pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
 /// Flows (program, NIC, route, direction, shard) with series of their own; the rest is summed as
 /// `other`.
 pub(crate) const FLOWS_MAX: usize = 2048;
+/// How long the page of an ended process stays after it was read: other agents of the host read it
+/// too.
+pub(crate) const ENDED_PAGE_KEPT: Duration = Duration::from_secs(10);
 /// Pairs of NIC and peer whose connections are shown.
 pub(crate) const LINKS_MAX: usize = 256;
 /// A socket that was asked longer ago, in milliseconds, says nothing of now.

@@ -8,7 +8,7 @@ use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::FLOWS_MAX;
 use crate::persisted::StateFolder;
 use crate::snapshot::FlowSeries;
-use perigee_activity::{PageReader, Route, SlotKey, SlotReading};
+use perigee_activity::{PageListing, PageReader, Route, SlotKey, SlotReading};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,9 +17,9 @@ const FILE: &str = "flows.json";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Flows {
-    /// The last reading of each page, by its name; what is left of it when its process has gone.
+    /// The last reading of each page that lies there, by its name.
     last: BTreeMap<String, Vec<FlowSeries>>,
-    /// Of processes that are gone.
+    /// Of pages that are gone.
     retired: Vec<FlowSeries>,
     /// The labels that have series of their own.
     #[serde(skip)]
@@ -42,14 +42,13 @@ impl Flows {
 
     pub(super) fn read(
         &mut self,
-        pages: &[PageReader],
+        pages: &PageListing,
         network: NetworkNamespace,
     ) -> Vec<FlowSeries> {
-        for page in pages {
+        for page in pages.opened() {
             match page.slots() {
                 Ok(slots) => {
-                    let is_foreign = network.is_foreign(page);
-                    let read = slots.iter().map(|slot| series(page.program(), slot, is_foreign));
+                    let read = slots.iter().map(|slot| series(page, slot, network));
                     let mut read = sum(read.map(|flow| self.admit(flow)));
                     let last = self.last.entry(name(page)).or_default();
                     keep_from_falling(&mut read, last);
@@ -60,7 +59,7 @@ impl Flows {
                 }
             }
         }
-        self.retire(&pages.iter().map(name).collect());
+        self.retire(pages);
         let all = self.retired.iter().chain(self.last.values().flatten());
         sum(all.cloned())
     }
@@ -80,10 +79,12 @@ impl Flows {
         flow
     }
 
-    fn retire(&mut self, living: &BTreeSet<String>) {
-        let is_living = |page: &String| living.contains(page);
+    /// What a page counted stays its own for as long as it lies there, also after its process has
+    /// ended, so that it is counted once.
+    fn retire(&mut self, pages: &PageListing) {
+        let is_there = |page: &String| pages.holds(page.as_ref());
         let (last, gone) =
-            std::mem::take(&mut self.last).into_iter().partition(|(page, _)| is_living(page));
+            std::mem::take(&mut self.last).into_iter().partition(|(page, _)| is_there(page));
         self.last = last;
         let gone: BTreeMap<String, Vec<FlowSeries>> = gone;
         let ended = gone.into_values().flatten().map(|mut flow| {
@@ -151,17 +152,17 @@ fn keep_from_falling(read: &mut [FlowSeries], last: &[FlowSeries]) {
     }
 }
 
-fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
+fn series(page: &PageReader, slot: &SlotReading, network: NetworkNamespace) -> FlowSeries {
     let key = slot.key;
     FlowSeries {
         // Disks and RDMA devices bear the same names everywhere.
         device: match key.route {
-            Route::Tcp if is_foreign => foreign_name(key.device()),
+            Route::Tcp if network.is_foreign(page) => foreign_name(key.device()),
             _ => key.device().to_owned(),
         },
         route: key.route.label().to_owned(),
         direction: key.direction.label().to_owned(),
-        program: program.to_owned(),
+        program: page.program().to_owned(),
         shard: match key.shard {
             SlotKey::CALLER => "caller".to_owned(),
             number => number.to_string(),
@@ -170,7 +171,7 @@ fn series(program: &str, slot: &SlotReading, is_foreign: bool) -> FlowSeries {
         bytes: slot.bytes,
         errors: slot.errors,
         retries: slot.retries,
-        depth: slot.depth,
+        depth: if page.is_ended() { 0 } else { slot.depth },
         queue_ns: slot.queue_ns,
         latency: Distribution::new(slot.operations, slot.latency_ns, &slot.buckets),
     }
@@ -181,6 +182,10 @@ mod tests {
     use super::*;
     use perigee_activity::{Direction, Page, PageDirectory, Slot, pages};
     use perigee_topology::Roots;
+
+    fn listing(directory: &PageDirectory) -> PageListing {
+        PageListing::read(directory, |_| false)
+    }
 
     struct Host {
         directory: PageDirectory,
@@ -212,28 +217,74 @@ mod tests {
     fn what_a_process_moved_stays_counted_when_it_has_gone() {
         let host = host();
         let mut flows = Flows::default();
-        let first = flows.read(&pages(&host.directory), NetworkNamespace::default());
+        let first = flows.read(&listing(&host.directory), NetworkNamespace::default());
         assert_eq!((first[0].bytes, first[0].depth), (100, 3));
         remove_page(&host);
-        let later = flows.read(&pages(&host.directory), NetworkNamespace::default());
+        let later = flows.read(&listing(&host.directory), NetworkNamespace::default());
         assert_eq!((later[0].bytes, later[0].depth), (100, 0));
         assert_eq!(later[0].latency.count, 1);
+    }
+
+    #[test]
+    fn the_last_counts_of_a_process_are_read_once_after_its_end_and_counted_once() {
+        let host = host();
+        let mut flows = Flows::open(&host.keep);
+        let page = Page::create(&host.directory).unwrap();
+        let path = page.path().unwrap().to_owned();
+        let name = path.file_name().unwrap().to_owned();
+        {
+            // The page outlives this process's slot only here: elsewhere it is the process's own.
+            let page: &'static Page = Box::leak(Box::new(page));
+            let key = SlotKey::new("eth1", Route::Tcp, Direction::Write, 0);
+            let slot = Slot::claim(page, key).unwrap();
+            slot.record(7, 1000, 10);
+            let read = flows.read(&listing(&host.directory), NetworkNamespace::default());
+            assert_eq!(bytes_of(&read, "eth1"), 7);
+            slot.record(70, 1000, 10);
+            slot.set_depth(2);
+        }
+        let ended = host.directory.path().join("ended");
+        std::fs::copy(&path, &ended).unwrap();
+        std::fs::rename(&ended, &path).unwrap();
+        let last = listing(&host.directory);
+        assert_eq!(last.ended.len(), 1);
+        let read = flows.read(&last, NetworkNamespace::default());
+        assert_eq!(bytes_of(&read, "eth1"), 77);
+        assert!(read.iter().all(|flow| flow.device != "eth1" || flow.depth == 0));
+        let known = PageListing::read(&host.directory, |known| known == name);
+        flows.save(&host.keep).unwrap();
+        for agent in [&mut flows, &mut Flows::open(&host.keep)] {
+            for pages in [&known, &listing(&host.directory)] {
+                let read = agent.read(pages, NetworkNamespace::default());
+                assert_eq!(bytes_of(&read, "eth1"), 77);
+            }
+        }
+        host.directory.remove_ended(&name);
+        let read = flows.read(&listing(&host.directory), NetworkNamespace::default());
+        assert_eq!(bytes_of(&read, "eth1"), 77);
+    }
+
+    fn bytes_of(flows: &[FlowSeries], device: &str) -> u64 {
+        flows.iter().filter(|flow| flow.device == device).map(|flow| flow.bytes).sum()
     }
 
     #[test]
     fn a_restarted_agent_counts_living_processes_once_and_keeps_those_that_ended() {
         let host = host();
         let mut first = Flows::open(&host.keep);
-        first.read(&pages(&host.directory), NetworkNamespace::default());
+        first.read(&listing(&host.directory), NetworkNamespace::default());
         first.save(&host.keep).unwrap();
         let mut second = Flows::open(&host.keep);
-        assert_eq!(second.read(&pages(&host.directory), NetworkNamespace::default())[0].bytes, 100);
+        assert_eq!(
+            second.read(&listing(&host.directory), NetworkNamespace::default())[0].bytes,
+            100
+        );
         second.save(&host.keep).unwrap();
         remove_page(&host);
         let mut third = Flows::open(&host.keep);
-        let left = third.read(&pages(&host.directory), NetworkNamespace::default());
+        let left = third.read(&listing(&host.directory), NetworkNamespace::default());
         assert_eq!((left[0].bytes, left[0].latency.count), (100, 1));
-        assert_eq!(third.read(&[], NetworkNamespace::default())[0].bytes, 100);
+        assert_eq!(third.read(&PageListing::default(), NetworkNamespace::default())[0].bytes, 100);
     }
 
     /// A host with a page of that many NICs.
@@ -254,21 +305,24 @@ mod tests {
     fn names_that_others_write_become_no_more_series_than_there_is_room_for() {
         let (directory, _folder) = crowded(FLOWS_MAX + 500, 100);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory), NetworkNamespace::default());
+        let read = flows.read(&listing(&directory), NetworkNamespace::default());
         assert_eq!(read.len(), FLOWS_MAX + 1);
         let others = read.iter().find(|flow| flow.device == "other").unwrap();
         assert_eq!((others.operations, others.bytes), (500, 50_000));
         let operations = |read: Vec<FlowSeries>| read.iter().map(|flow| flow.operations).sum();
-        let again: u64 = operations(flows.read(&pages(&directory), NetworkNamespace::default()));
+        let again: u64 = operations(flows.read(&listing(&directory), NetworkNamespace::default()));
         assert_eq!(again, operations(read));
-        assert_eq!(flows.read(&[], NetworkNamespace::default()).len(), FLOWS_MAX + 1);
+        assert_eq!(
+            flows.read(&PageListing::default(), NetworkNamespace::default()).len(),
+            FLOWS_MAX + 1
+        );
     }
 
     #[test]
     fn numbers_at_their_end_stay_there() {
         let (directory, _folder) = crowded(2, u64::MAX);
         let mut flows = Flows::default();
-        let read = flows.read(&pages(&directory), NetworkNamespace::default());
+        let read = flows.read(&listing(&directory), NetworkNamespace::default());
         let mut all = read[0].clone();
         (all.queue_ns, all.latency.sum_ns) = (u64::MAX, u64::MAX);
         all.latency.buckets.fill(u64::MAX);
@@ -291,7 +345,7 @@ mod tests {
         for (network, name) in
             [(here, "eth0"), (NetworkNamespace::default(), "eth0"), (elsewhere, "netns:eth0")]
         {
-            let read = Flows::default().read(&pages(&host.directory), network);
+            let read = Flows::default().read(&listing(&host.directory), network);
             assert_eq!((read[0].device.as_str(), read[0].bytes), (name, 100));
         }
     }

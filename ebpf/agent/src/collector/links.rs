@@ -7,7 +7,7 @@ use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::{GONE_SERIES_MAX, LINK_FRESH_MS, LINKS_MAX};
 use crate::persisted::StateFolder;
 use crate::snapshot::LinkSeries;
-use perigee_activity::{LinkReading, PageReader};
+use perigee_activity::{LinkReading, PageListing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -89,15 +89,14 @@ impl Links {
     /// The busiest pairs of NIC and peer.
     pub(super) fn read(
         &mut self,
-        pages: &[PageReader],
+        pages: &PageListing,
         network: NetworkNamespace,
         now_ms: u64,
     ) -> Vec<LinkSeries> {
         let mut found: BTreeMap<Ends, LinkSeries> = BTreeMap::new();
-        let mut living = BTreeMap::new();
-        for page in pages {
-            let counters: &mut BTreeMap<Ends, LinkCounters> =
-                living.entry(page.path().to_owned()).or_default();
+        let mut there: BTreeMap<_, BTreeMap<Ends, LinkCounters>> = BTreeMap::new();
+        for page in pages.opened() {
+            let counters = there.entry(page.path().to_owned()).or_default();
             for link in page.links().unwrap_or_default() {
                 let device = match network.is_foreign(page) {
                     true => foreign_name(&link.device),
@@ -106,10 +105,17 @@ impl Links {
                 let ends = (device, link.peer.clone());
                 let counters = counters.entry(ends.clone()).or_default();
                 *counters = counters.with(u64::saturating_add, LinkCounters::of(&link));
-                see(found.entry(ends).or_default(), &link, now_ms);
+                if !page.is_ended() {
+                    see(found.entry(ends).or_default(), &link, now_ms);
+                }
             }
         }
-        self.retire(living);
+        for (path, last) in &self.last {
+            if !there.contains_key(path) && path.file_name().is_some_and(|name| pages.holds(name)) {
+                there.insert(path.clone(), last.clone());
+            }
+        }
+        self.retire(there);
         let retired = self.retired.iter();
         let retired = retired.map(|(ends, retired)| (ends, &retired.counters));
         for (ends, counters) in retired.chain(self.last.values().flatten()) {
@@ -129,8 +135,8 @@ impl Links {
 
     /// Counters of a page that is gone, or of a place in it that other ends took over, stay
     /// counted.
-    fn retire(&mut self, living: BTreeMap<PathBuf, BTreeMap<Ends, LinkCounters>>) {
-        for (path, before) in std::mem::replace(&mut self.last, living) {
+    fn retire(&mut self, there: BTreeMap<PathBuf, BTreeMap<Ends, LinkCounters>>) {
+        for (path, before) in std::mem::replace(&mut self.last, there) {
             for (ends, counters) in before {
                 let now = self.last.get(&path).and_then(|page| page.get(&ends));
                 let now = now.copied().unwrap_or_default();
@@ -217,6 +223,10 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
+    fn listing(directory: &PageDirectory) -> PageListing {
+        PageListing::read(directory, |_| false)
+    }
+
     #[test]
     fn connections_of_a_process_are_summed_by_ends_and_stay_counted_when_it_has_gone() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -235,21 +245,22 @@ mod tests {
         }
         let mut links = Links::default();
         let now_ms = crate::collector::since_1970_ms();
-        let found = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
+        let found = links.read(&listing(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].connections, found[0].operations), (2, 2));
         assert!(found[0].round_trip_ns.is_some_and(|time| time > 0));
         assert!(found[0].peer_ns > 5_000_000_000);
-        let stale = links.read(&pages(&directory), NetworkNamespace::default(), now_ms + 60_000);
+        let stale = links.read(&listing(&directory), NetworkNamespace::default(), now_ms + 60_000);
         assert_eq!((stale[0].connections, stale[0].round_trip_ns), (0, None));
         std::fs::remove_file(pages(&directory)[0].path()).unwrap();
-        let later = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
+        let later = links.read(&listing(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!((later[0].connections, later[0].operations), (0, 2));
-        let again = links.read(&pages(&directory), NetworkNamespace::default(), now_ms);
+        let again = links.read(&listing(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(again[0].operations, 2);
         let keep = StateFolder::new(Some(&folder.path().join("state")), "boot");
         links.save(&keep).unwrap();
-        let next = Links::open(&keep).read(&pages(&directory), NetworkNamespace::default(), now_ms);
+        let next =
+            Links::open(&keep).read(&listing(&directory), NetworkNamespace::default(), now_ms);
         assert_eq!(next[0].operations, 2);
     }
 
@@ -279,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = PageDirectory::new(folder.path());
         let mut links = Links::default();
-        let mut read = || links.read(&pages(&directory), NetworkNamespace::default(), 0);
+        let mut read = || links.read(&listing(&directory), NetworkNamespace::default(), 0);
         let of_first = |series: &[LinkSeries]| {
             let first = series.iter().find(|link| link.peer == "10.0.0.1");
             first.map(|link| link.operations)
@@ -306,9 +317,9 @@ mod tests {
         let mut links = Links::default();
         for first in [1000, 2000, 0] {
             let ended = page(&directory, first..first + 400, 1);
-            links.read(&pages(&directory), NetworkNamespace::default(), 0);
+            links.read(&listing(&directory), NetworkNamespace::default(), 0);
             std::fs::remove_file(ended).unwrap();
-            links.read(&pages(&directory), NetworkNamespace::default(), 0);
+            links.read(&listing(&directory), NetworkNamespace::default(), 0);
         }
         let is_kept =
             |peer: &str| links.retired.contains_key(&("eth0".to_owned(), peer.to_owned()));
