@@ -40,6 +40,8 @@ pub(crate) struct Batch {
 struct End {
     reached: bool,
     first_error: Option<EngineError>,
+    /// Bytes of a piece that failed may still arrive.
+    in_doubt: bool,
     action: Option<AtEnd>,
     /// What follows that, if set.
     after: Option<AtEnd>,
@@ -100,7 +102,10 @@ impl Batch {
     pub(crate) fn failed(&self, request: u32, error: &EngineError) {
         let progress = &self.requests[request as usize];
         progress.worst.fetch_max(error.state() as u8, Ordering::Relaxed);
-        self.lock().first_error.get_or_insert_with(|| error.clone());
+        let mut end = self.lock();
+        end.in_doubt |= error.may_still_arrive();
+        end.first_error.get_or_insert_with(|| error.clone());
+        drop(end);
         self.account(progress);
     }
 
@@ -177,7 +182,7 @@ impl Batch {
         self.lock().first_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether all of it failed without a byte moved because the peer is not where it was, or not
+    /// Whether all of it failed without a byte sent because the peer is not where it was, or not
     /// who it was. Meant for batches that are over.
     pub(crate) fn is_worth_a_second_try(&self) -> bool {
         let elsewhere = |error: &EngineError| {
@@ -187,7 +192,8 @@ impl Batch {
                     | EngineError::Peer(PeerError::Restarted { .. })
             )
         };
-        self.outcome().is_err_and(|error| elsewhere(&error)) && self.has_moved_nothing()
+        let is_elsewhere = self.outcome().is_err_and(|error| elsewhere(&error));
+        is_elsewhere && self.has_moved_nothing() && !self.lock().in_doubt
     }
 
     /// Whether no byte of it has moved.
@@ -349,6 +355,17 @@ mod tests {
         let timeout = RequestStatus { state: TransferState::Timeout, bytes: 7 };
         assert_eq!(batch.request(0), Some(timeout));
         assert_eq!(batch.outcome(), Err(deadline()));
+    }
+
+    #[test]
+    fn a_batch_of_which_bytes_may_still_arrive_is_not_tried_again() {
+        let away = || PeerError::Unreachable { peer: String::new(), reason: String::new() };
+        for (second, is_worth_it) in [(EngineError::Peer(away()), true), (deadline(), false)] {
+            let batch = batch(&[1, 1]);
+            batch.failed(0, &EngineError::Peer(away()));
+            batch.failed(1, &second);
+            assert_eq!(batch.is_worth_a_second_try(), is_worth_it, "{second}");
+        }
     }
 
     #[test]

@@ -109,6 +109,16 @@ impl EngineError {
     }
 }
 
+impl EngineError {
+    /// Whether bytes of a write may still arrive.
+    pub(crate) fn may_still_arrive(&self) -> bool {
+        let EngineError::Peer(error) = self else {
+            return matches!(self, EngineError::Canceled | EngineError::Closed);
+        };
+        matches!(error, PeerError::Broken { .. } | PeerError::Deadline { .. })
+    }
+}
+
 impl From<PeerError> for EngineError {
     fn from(error: PeerError) -> Self {
         match error {

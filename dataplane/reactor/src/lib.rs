@@ -26,7 +26,7 @@ pub use message::{Guard, Message};
 pub use operation::{Finished, Operation, SocketHandle};
 pub use reactor::{Reactor, ReactorError};
 pub use socket::{
-    Congestion, SocketError, connect_blocking, connect_socket, listen_socket, shutdown,
+    Congestion, SocketError, connect_blocking, connect_socket, is_quiet, listen_socket, shutdown,
     suit_accepted,
 };
 pub use uring::{UringUnavailable, probe};

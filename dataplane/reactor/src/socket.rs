@@ -5,7 +5,7 @@ use crate::limits::CONNECT_LOOK;
 use crate::operation::{Operation, SocketAddress, SocketHandle};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{SockaddrLike, SockaddrStorage};
+use nix::sys::socket::{MsgFlags, SockaddrLike, SockaddrStorage, recv};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -203,6 +203,13 @@ pub fn suit_accepted(connection: BorrowedFd<'_>, congestion: &Congestion) {
     if *congestion == Congestion::Automatic && is_local() {
         let _ = socket.set_tcp_congestion(b"reno");
     }
+}
+
+/// Whether a connection on which nothing is awaited is still open and silent, as far as the kernel
+/// has heard.
+pub fn is_quiet(connection: BorrowedFd<'_>) -> bool {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
+    matches!(recv(connection.as_raw_fd(), &mut [0; 1], flags), Err(Errno::EAGAIN))
 }
 
 /// Ends both directions: every operation in flight on the socket completes at once.

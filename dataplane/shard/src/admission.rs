@@ -117,6 +117,10 @@ mod tests {
 
         fn shutdown(&self) {}
 
+        fn is_quiet(&self) -> bool {
+            true
+        }
+
         fn local_address(&self) -> io::Result<SocketAddr> {
             Err(io::ErrorKind::Unsupported.into())
         }

@@ -119,6 +119,10 @@ pub trait Stream: Clone + 'static {
     /// Breaks the connection: all waits on it end.
     fn shutdown(&self);
 
+    /// Whether a connection on which nothing is awaited is still open: the peer has neither ended
+    /// it nor sent anything. What the kernel has not heard of yet does not show.
+    fn is_quiet(&self) -> bool;
+
     /// The address of this side, which tells the NIC.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::timer::Timers;
 use crate::wake_count::WakeCount;
 use perigee_reactor::{
     Completion, Congestion, Finished, Message, Operation, Reactor, SocketError, SocketHandle,
-    connect_socket, listen_socket, shutdown, suit_accepted,
+    connect_socket, is_quiet, listen_socket, shutdown, suit_accepted,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -175,6 +175,10 @@ impl Stream for ShardStream {
 
     fn shutdown(&self) {
         shutdown(self.fd.as_fd());
+    }
+
+    fn is_quiet(&self) -> bool {
+        is_quiet(self.fd.as_fd())
     }
 
     fn local_address(&self) -> io::Result<SocketAddr> {

@@ -161,6 +161,10 @@ impl Stream for SimulatedStream {
         self.0.world.core().shut(self.0.end);
     }
 
+    fn is_quiet(&self) -> bool {
+        self.0.world.core().is_quiet(self.0.end)
+    }
+
     fn local_address(&self) -> io::Result<SocketAddr> {
         let address = self.0.world.core().address_of(self.0.end);
         address.ok_or_else(|| io::ErrorKind::NotConnected.into())

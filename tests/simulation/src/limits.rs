@@ -20,6 +20,10 @@ pub(crate) const RETRANSMIT_MAX: Duration = Duration::from_secs(20);
 pub(crate) const SYN_RETRANSMIT: Duration = Duration::from_secs(1);
 /// Tries after which a kernel gives a connection up.
 pub(crate) const RETRANSMISSIONS_MAX: u32 = 15;
+/// When a kernel finds that the host at the other end of an idle connection is gone: the bounds of
+/// keep-alive.
+pub(crate) const KEEP_ALIVE: (Duration, Duration) =
+    (Duration::from_secs(2), Duration::from_secs(6));
 /// Longest that operations go on after their connection was shut down.
 pub(crate) const SHUTTING_MAX: Duration = Duration::from_micros(50);
 /// First port that a host hands out by itself.

@@ -39,6 +39,8 @@ pub(crate) enum Arrival {
     Front(EndId),
     /// The news that its end was shut down, at its operations.
     Shut(EndId),
+    /// What an end's kernel finds out by asking an idle peer.
+    Missed(EndId),
 }
 
 /// The simulated machine below all tasks.
@@ -86,6 +88,7 @@ impl Core {
             Arrival::Answer(attempt, connection) => self.answer_arrives(attempt, connection),
             Arrival::Front(end) => self.front_arrives(end),
             Arrival::Shut(end) => self.operations_end(end),
+            Arrival::Missed(end) => self.peer_is_missed(end),
         }
     }
 

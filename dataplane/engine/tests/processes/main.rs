@@ -12,6 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 mod asynchronous;
+mod connections;
 
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 8 << 20;
@@ -115,9 +116,12 @@ impl Peer {
         }
     }
 
+    /// Kills it; the kernel has ended its connections then.
     fn kill(&mut self) {
+        let far_ends = connections::far_ends(self.child.id());
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        connections::await_closed(&far_ends);
     }
 
     /// Ends it by closing its input; true if it found its memory untouched.

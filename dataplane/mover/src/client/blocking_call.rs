@@ -1,8 +1,8 @@
 //! Moving slices on the calling thread, over an idle connection of the target or a new one.
 //!
 //! Handing a small transfer to a shard would cost a sleep and a wake-up, which is more than its
-//! round trip. The invariant: a slice goes again over another connection only if none of the call
-//! was answered over the first.
+//! round trip. The invariant: a slice goes again over another connection only if it is a read, or
+//! was not sent, and none of the call was answered over the first.
 
 use super::blocking_connection::BlockingConnection;
 use super::call_bounds::CallBounds;
@@ -56,8 +56,10 @@ impl BlockingCall<'_> {
                     self.target.keep_connection(connection);
                     return Ok(());
                 }
-                // An idle connection may have died: what went over it can go again.
-                Err(PeerError::Broken { .. }) if connection.answered() == answered => {
+                // An idle connection may have died just now: reads that went over it can go again.
+                Err(PeerError::Broken { .. })
+                    if connection.answered() == answered && slices.may_go_again() =>
+                {
                     slices.rewind();
                 }
                 Err(error) => return Err(error),

@@ -22,7 +22,7 @@ use perigee_activity::{Link, LinkRole, SlotKey};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{SpinWait, connect_blocking};
+use perigee_shard::{SpinWait, connect_blocking, is_quiet};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -292,9 +292,7 @@ impl BlockingConnection {
 
     /// Whether an idle connection is still open and silent.
     pub(crate) fn is_usable(&self) -> bool {
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
-        let silent = recv(self.stream.as_raw_fd(), &mut [0; 1], flags);
-        self.arriving.is_empty() && matches!(silent, Err(Errno::EAGAIN))
+        self.arriving.is_empty() && is_quiet(self.stream.as_fd())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::slice::Slice;
 use crate::stats::{Exchanged, RouteCounters, record_unreachable};
 use crate::target::Target;
 use perigee_port::FrameBudget;
-use perigee_schemas::Identity;
+use perigee_schemas::{Direction, Identity};
 use perigee_shard::{Environment, Stream, at_most};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -222,6 +222,7 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
             ShardConnection::new(target, this_side, self.lane, worker)
         };
         while let Some(order) = self.next(peer, worker).await {
+            connection.sweep();
             if let Some(error) = self.refusal(peer, &order.slice, connection.is_open()) {
                 self.fail(order.slice, &error);
                 continue;
@@ -300,8 +301,8 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
         Some((order, opened))
     }
 
-    /// One exchange. An idle connection may have died with a peer that is back: then it is made
-    /// once more, for every slice can be moved twice.
+    /// One exchange. A connection that was idle may die just now, with a peer that is back: then a
+    /// read is made once more. A write is not, for its bytes may arrive late over newer ones.
     async fn exchange(
         &self,
         peer: &PeerQueue<E, S>,
@@ -321,7 +322,8 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
         let mut outcome = first.await;
         let broken = matches!(outcome, Err(PeerError::Broken { .. }));
         let wanted = !peer.stopping.get() && !slice.batch_state().is_canceled;
-        if broken && reused && wanted {
+        let reads = slice.header().direction == Direction::Read;
+        if broken && reused && wanted && reads {
             let second = connection.exchange(environment, slice, terms, may_begin);
             outcome = second.await;
         }

@@ -58,6 +58,11 @@ impl<E: Environment> ShardConnection<E> {
         self.open.is_some()
     }
 
+    /// Closes a connection that the peer has ended while it was idle.
+    pub(super) fn sweep(&mut self) {
+        self.open.take_if(|open| !open.frames.stream().is_quiet());
+    }
+
     /// Connects, if that is not done.
     pub(super) async fn open(&mut self, environment: &E, terms: Terms) -> Result<(), PeerError> {
         if self.open.is_none() {

@@ -3,6 +3,7 @@
 
 use crate::error::PeerError;
 use crate::slice::Slice;
+use perigee_schemas::Direction;
 use std::collections::VecDeque;
 
 /// Slices of a call that are not settled.
@@ -15,6 +16,13 @@ pub(super) struct Unsettled<S> {
 impl<S: Slice> Unsettled<S> {
     pub(super) fn new(slices: impl Iterator<Item = S>) -> Self {
         Self { todo: slices.collect(), under_way: VecDeque::new() }
+    }
+
+    /// Whether all of it may go over another connection: bytes of a write that was sent may arrive
+    /// late, when something newer lies there.
+    pub(super) fn may_go_again(&self) -> bool {
+        let reads = |slice: &S| slice.header().direction == Direction::Read;
+        self.under_way.iter().all(reads)
     }
 
     /// Everything goes again over another connection.

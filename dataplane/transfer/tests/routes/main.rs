@@ -3,6 +3,7 @@
 
 mod frozen;
 mod node;
+mod once;
 
 use node::{
     SEGMENT_BYTES, Seen, engine, node, payload, place, random, read_one, watched_engine, write_all,

@@ -4,7 +4,7 @@
 use super::host::HostId;
 use super::pipe::{Load, Pipe};
 use super::{Arrival, Core, EndId};
-use crate::limits::SHUTTING_MAX;
+use crate::limits::{KEEP_ALIVE, SHUTTING_MAX};
 use crate::slot::Slot;
 use perigee_reactor::Message;
 use std::collections::VecDeque;
@@ -129,6 +129,13 @@ impl Core {
         self.go_on_receiving(end);
     }
 
+    /// Whether an end is open and nothing has come that was not read.
+    pub(crate) fn is_quiet(&mut self, end: EndId) -> bool {
+        self.end(end).is_some_and(|found| {
+            found.fault().is_none() && !found.is_finished() && found.inbox.is_empty()
+        })
+    }
+
     /// No task has this end any more: it is closed as soon as no operation uses it.
     pub(crate) fn release(&mut self, end: EndId) {
         if let Some(found) = self.end(end) {
@@ -154,6 +161,14 @@ impl Core {
         self.go_on_receiving(end);
     }
 
+    /// Its kernel has asked whether an idle peer is still there, and it is not.
+    pub(super) fn peer_is_missed(&mut self, (number, side): EndId) {
+        let peer_is_gone = self.end((number, 1 - side)).is_some_and(|peer| peer.is_gone);
+        if peer_is_gone {
+            self.break_end((number, side));
+        }
+    }
+
     /// The process of an end has died.
     pub(super) fn end_dies(&mut self, end: EndId, power_stays: bool) {
         let Some(found) = self.end(end) else {
@@ -168,6 +183,8 @@ impl Core {
             if let Some(connection) = self.connections.get_mut(&end.0) {
                 connection.pipes[end.1].loads.clear();
             }
+            let asked = self.random.length(KEEP_ALIVE.0, KEEP_ALIVE.1);
+            self.plan(asked, Arrival::Missed((end.0, 1 - end.1)));
         } else if was_open {
             self.put(end, if is_clean { Load::Farewell } else { Load::Break });
         }

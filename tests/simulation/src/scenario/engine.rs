@@ -11,7 +11,7 @@ mod field;
 mod memory;
 
 use super::Tally;
-use super::faults::Trouble;
+use super::faults::{HEARD, Trouble};
 use crate::world::World;
 use caller::Caller;
 use field::Field;
@@ -80,6 +80,7 @@ impl Play {
             self.world.revive(host);
             self.field.begin_again(host);
         }
+        self.world.sleep(HEARD).await;
         self.prove_that_all_works().await;
         self.callers.iter().for_each(|caller| caller.stop());
         self.field.stop_all();

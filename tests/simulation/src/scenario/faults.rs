@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Time in which all kernels have heard of connections whose other end is gone.
+pub(super) const HEARD: Duration = Duration::from_secs(8);
+
 /// Trouble for a set of hosts.
 pub(super) struct Trouble {
     world: Rc<World>,

@@ -9,7 +9,7 @@ mod client;
 mod ground;
 
 use super::Tally;
-use super::faults::Trouble;
+use super::faults::{HEARD, Trouble};
 use crate::world::World;
 use client::Client;
 use ground::Ground;
@@ -77,6 +77,7 @@ impl Play {
             self.world.revive(host);
             self.ground.begin_again(host);
         }
+        self.world.sleep(HEARD).await;
         self.prove_that_all_works(&clients).await;
         self.ground.compare_all();
         clients.iter().for_each(|client| client.stop());
