@@ -3,7 +3,7 @@
 /// Oldest protocol version this build can speak.
 pub const PROTOCOL_MIN: u16 = 2;
 /// Newest protocol version this build can speak.
-pub const PROTOCOL_MAX: u16 = 2;
+pub const PROTOCOL_MAX: u16 = 3;
 
 /// Largest frame body in bytes; a longer announcement closes the connection before anything is
 /// allocated.

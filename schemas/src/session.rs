@@ -88,10 +88,15 @@ impl Hello {
         })
     }
 
+    /// The newest version that both sides speak, if they speak one.
+    pub fn protocol(&self) -> u16 {
+        self.protocol_max.min(PROTOCOL_MAX)
+    }
+
     /// Answers a greeting: the newest version both sides speak, or a refusal that names the side to
     /// upgrade.
     pub fn answer(&self, epoch: u64) -> Welcome {
-        let protocol = self.protocol_max.min(PROTOCOL_MAX);
+        let protocol = self.protocol();
         let refused = protocol < self.protocol_min.max(PROTOCOL_MIN);
         let message = if !refused {
             String::new()
@@ -200,6 +205,14 @@ mod tests {
     fn the_newest_common_version_is_chosen() {
         let welcome = hello(PROTOCOL_MIN, PROTOCOL_MAX + 5).answer(1);
         assert_eq!((welcome.status, welcome.protocol), (Status::Ok, PROTOCOL_MAX));
+    }
+
+    #[test]
+    fn an_older_peer_is_spoken_to_in_its_own_version() {
+        let older = hello(PROTOCOL_MIN, PROTOCOL_MIN);
+        assert!(older.protocol() < PROTOCOL_MAX);
+        let welcome = older.answer(1);
+        assert_eq!((welcome.status, welcome.protocol), (Status::Ok, PROTOCOL_MIN));
     }
 
     #[test]

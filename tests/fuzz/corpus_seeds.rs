@@ -28,6 +28,10 @@ fn main() -> std::io::Result<()> {
     for (choice, (name, body)) in requests().into_iter().enumerate() {
         let choice = u8::try_from(choice).expect("there are few kinds");
         write(&corpus, "message", name, &[&[choice], body.as_slice()].concat())?;
+        if name == "reply" {
+            let timed = [&[choice], moved_reply().as_slice()].concat();
+            write(&corpus, "message", "move_reply", &timed)?;
+        }
         let header = FrameHeader::encode(MessageKind::Exist, 7, &body);
         write(&corpus, "frame", name, &[header.as_slice(), &body].concat())?;
     }
@@ -371,6 +375,18 @@ fn end_moves() -> Vec<u8> {
         in_flight: Some(b.create_vector(&[false, true])),
     };
     let root = rpc::EndMovesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn moved_reply() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = mover::MoveReplyArgs {
+        status: Some(b.create_vector(&[0i32, -600])),
+        checksum: Some(b.create_vector(&[1u32, 0])),
+        payload_bytes: 64,
+        times: Some(&mover::Times::new(u64::MAX, u32::MAX, 7)),
+    };
+    let root = mover::MoveReply::create(&mut b, &arguments);
     finished(b, root)
 }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use perigee_activity::{Direction, Link, LinkRole, Page, Route, Slot, SlotKey};
+use perigee_activity::{Arrival, Direction, Link, LinkRole, Page, Route, Slot, SlotKey, Stages};
 
 use super::Bench;
 use crate::error::BenchError;
@@ -24,9 +24,9 @@ pub(super) fn take(bench: &mut Bench<'_>) -> Result<(), BenchError> {
         return Err(BenchError::program("activity page", "it has no room"));
     };
     let link = Link::claim(page, "bench", Ipv4Addr::LOCALHOST.into(), LinkRole::Asks);
-    let record = |n: u64| slot.record(4096, 30_000 + (n & 0xffff), 500);
+    let record = |n: u64| slot.record(4096, &Stages::whole(30_000 + (n & 0xffff), 500));
     let exchange = |n: u64| {
-        black_box(link.record(30_000 + (n & 0xffff), 4096));
+        link.record(&Stages::whole(30_000 + (n & 0xffff), 0), 4096, Arrival::default());
     };
     push(bench, "activity, record of a slot", &rounds(record));
     push(bench, "activity, record of a link", &rounds(exchange));

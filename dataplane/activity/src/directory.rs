@@ -166,6 +166,7 @@ mod tests {
     use crate::layout::{MAGIC, SlotKey};
     use crate::page::Page;
     use crate::slot::Slot;
+    use crate::stages::Stages;
     use nix::fcntl::FlockArg;
     use perigee_schemas::{Direction, Route};
     use std::os::unix::fs::MetadataExt;
@@ -180,7 +181,7 @@ mod tests {
         let directory = PageDirectory::new(folder.path().join("pages"));
         let key = SlotKey::new("mlx5_0", Route::Rdma, Direction::Write, 3);
         let slot = Slot::claim(page_in(&directory), key).unwrap();
-        slot.record(4096, 1500, 20);
+        slot.record(4096, &Stages::whole(1500, 20));
         slot.record_failure();
         slot.set_depth(2);
         let found = pages(&directory);

@@ -2,6 +2,7 @@
 //! of different builds.
 
 use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, SLOTS};
+use crate::socket_counters::SOCKET_COUNTERS;
 use perigee_schemas::{Direction, Route};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,7 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// First eight bytes of every page.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"PERIGEE1");
 /// Changes when a reader of this build could no longer read the page.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The version before, whose links are shorter and whose slots know no stages; readers take both.
+pub(crate) const OLDER_VERSION: u32 = 1;
 
 /// What a slot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -113,6 +116,10 @@ pub(crate) struct Cells {
     /// Operations under way now.
     pub(crate) depth: AtomicU64,
     pub(crate) buckets: [AtomicU64; LATENCY_BUCKETS],
+    /// Parts of `latency_ns` that peers measured at their end; zero in pages of older builds.
+    pub(crate) waited_ns: AtomicU64,
+    pub(crate) copied_ns: AtomicU64,
+    pub(crate) disk_ns: AtomicU64,
 }
 
 /// The NIC and the peer of a connection: device, then the peer's address as text.
@@ -200,6 +207,15 @@ pub(crate) struct LinkCells {
     pub(crate) bytes: AtomicU64,
     /// 1 if this side asks and the peer answers.
     pub(crate) asks: AtomicU64,
+    /// Parts of `wire_ns` that the peer measured at its end; as all that follows, since version 2.
+    pub(crate) waited_ns: AtomicU64,
+    pub(crate) copied_ns: AtomicU64,
+    pub(crate) disk_ns: AtomicU64,
+    /// Payload that came behind an answer, and how long it took from that answer on.
+    pub(crate) arrived_bytes: AtomicU64,
+    pub(crate) arrived_ns: AtomicU64,
+    /// What the kernel counts of the socket, in the order of [`crate::socket_counters`].
+    pub(crate) socket: [AtomicU64; SOCKET_COUNTERS],
 }
 
 impl LinkCells {
@@ -212,8 +228,13 @@ impl LinkCells {
             &self.retransmits,
             &self.looked_ms,
             &self.bytes,
+            &self.waited_ns,
+            &self.copied_ns,
+            &self.disk_ns,
+            &self.arrived_bytes,
+            &self.arrived_ns,
         ];
-        for counter in counters {
+        for counter in counters.into_iter().chain(&self.socket) {
             counter.store(0, Ordering::Relaxed);
         }
         for (cell, word) in self.key.iter().zip(key.encode()) {
@@ -226,11 +247,13 @@ pub(crate) const HEADER_BYTES: usize = 4096;
 pub(crate) const SLOT_BYTES: usize = size_of::<Cells>();
 pub(crate) const LINKS_OFFSET: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
 pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
+/// Bytes of a link in a page of [`OLDER_VERSION`].
+pub(crate) const OLDER_LINK_BYTES: usize = 192;
 pub(crate) const PAGE_BYTES: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
 
 const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
-const _: () = assert!(LINK_BYTES == 192 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
+const _: () = assert!(LINK_BYTES == 320 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
 
 /// Bucket of a duration in nanoseconds.
 #[inline]

@@ -7,6 +7,7 @@ use crate::layout::{LinkCells, LinkKey};
 use crate::limits::LOOK_INTERVAL_MS;
 use crate::page::{Page, page};
 use crate::slot::grow;
+use crate::stages::Stages;
 use crate::tcp_info::TcpInfo;
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -21,6 +22,16 @@ pub enum LinkRole {
     Asks,
     /// It serves the peer's requests.
     Answers,
+}
+
+/// Payload that came behind an answer: the peer had it ready when it answered, so its time is the
+/// wire's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// From the answer to the last of them.
+    pub took_ns: u64,
 }
 
 /// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.
@@ -63,20 +74,25 @@ impl Link {
         &self.device
     }
 
-    /// Counts an exchange of `bytes` that took `wire_ns`. Returns the part of it that the
-    /// connection does not explain: what is over the smoothed round trip, once per window of bytes,
-    /// is taken for the peer's. 0 before the first look.
+    /// Counts an exchange of `bytes`, of which some came behind the answer.
     #[inline]
-    pub fn record(&self, wire_ns: u64, bytes: u64) -> u64 {
+    pub fn record(&self, stages: &Stages, bytes: u64, arrival: Arrival) {
         let Some(place) = &self.place else {
-            return 0;
+            return;
         };
-        let peer_ns = wire_ns.saturating_sub(place.network_ns(bytes).unwrap_or(wire_ns));
-        grow(&place.cells.operations, 1);
-        grow(&place.cells.wire_ns, wire_ns);
-        grow(&place.cells.peer_ns, peer_ns);
-        grow(&place.cells.bytes, bytes);
-        peer_ns
+        let cells = place.cells;
+        let sent = bytes.saturating_sub(arrival.bytes);
+        let network_ns = place.network_ns(sent).unwrap_or(stages.total_ns);
+        let explained_ns = network_ns.saturating_add(arrival.took_ns);
+        grow(&cells.operations, 1);
+        grow(&cells.wire_ns, stages.total_ns);
+        grow(&cells.peer_ns, stages.total_ns.saturating_sub(explained_ns));
+        grow(&cells.bytes, bytes);
+        grow(&cells.waited_ns, stages.waited_ns);
+        grow(&cells.copied_ns, stages.copied_ns);
+        grow(&cells.disk_ns, stages.disk_ns);
+        grow(&cells.arrived_bytes, arrival.bytes);
+        grow(&cells.arrived_ns, arrival.took_ns);
     }
 
     /// Asks the kernel how the connection does, at most once a second.
@@ -93,8 +109,8 @@ impl Link {
 }
 
 impl LinkSlot {
-    /// What the connection needs for an exchange: a round trip, and another one for each further
-    /// window of bytes.
+    /// What the connection needs to send `bytes` and get an answer: a round trip, and another one
+    /// for each further window of bytes. `None` before the first look.
     fn network_ns(&self, bytes: u64) -> Option<u64> {
         let last = self.last.get();
         let window_bytes = last.window_segments * last.segment_bytes;
@@ -114,8 +130,12 @@ impl LinkSlot {
             return;
         };
         let cells = self.cells;
-        let again = info.retransmits.wrapping_sub(self.last.replace(info).retransmits);
-        grow(&cells.retransmits, again);
+        let last = self.last.replace(info);
+        grow(&cells.retransmits, info.retransmits.wrapping_sub(last.retransmits));
+        let grown = info.counters.with(u64::saturating_sub, last.counters);
+        for (cell, more) in cells.socket.iter().zip(grown.encode()) {
+            grow(cell, more);
+        }
         let store = |cell: &AtomicU64, value| cell.store(value, Ordering::Relaxed);
         store(&cells.round_trip_us, info.round_trip_us);
         store(&cells.round_trip_min_us, info.round_trip_min_us);
@@ -142,9 +162,12 @@ pub(crate) fn now_ms() -> u64 {
 mod tests {
     use super::*;
     use crate::directory::{PageDirectory, pages};
+    use crate::layout::{LINK_BYTES, LINKS_OFFSET, OLDER_LINK_BYTES, OLDER_VERSION, PageHeader};
     use std::io::{Read, Write};
+    use std::mem::offset_of;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -162,14 +185,22 @@ mod tests {
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let (own, peer) = ends_of(one.as_fd()).unwrap();
         let link = Link::between(Some(page), device_between(own, peer), peer, LinkRole::Asks);
-        assert_eq!(link.record(90_000, 4096), 0, "nothing is known before the first look");
+        link.record(&Stages::whole(90_000, 0), 4096, Arrival::default());
         link.look(Some(one.as_fd()));
-        assert!(link.record(1 << 40, 4096) > 0);
+        let arrival = Arrival { bytes: 96, took_ns: 5_000 };
+        let long =
+            Stages { total_ns: 1 << 40, waited_ns: 7, copied_ns: 8, disk_ns: 9, queue_ns: 0 };
+        link.record(&long, 4096, arrival);
         let links = pages(&directory)[0].links().unwrap();
         assert_eq!(links.len(), 1);
         assert_eq!((links[0].device.as_str(), links[0].peer.as_str()), ("lo", "127.0.0.1"));
         assert_eq!((links[0].operations, links[0].wire_ns), (2, 90_000 + (1 << 40)));
         assert!(links[0].peer_ns > 1 << 39);
+        assert!(links[0].peer_ns < 1 << 40, "nothing is charged before the first look");
+        assert_eq!((links[0].waited_ns, links[0].copied_ns, links[0].disk_ns), (7, 8, 9));
+        assert_eq!((links[0].arrived_bytes, links[0].arrived_ns), (96, 5_000));
+        assert_eq!(links[0].socket.bytes_sent, 4096);
+        assert!(links[0].socket.segments_sent > 0);
         assert_eq!((links[0].bytes, links[0].asks), (8192, true));
         assert!(links[0].round_trip_us > 0 && links[0].window_segments > 0, "{links:?}");
         assert!(now_ms().abs_diff(links[0].looked_ms) < 60_000);
@@ -192,11 +223,41 @@ mod tests {
         assert!(links.iter().all(|link| link.place.is_some()));
         let none = Link::claim(page, "eth0", peer, LinkRole::Asks);
         assert!(none.place.is_none());
-        none.record(1, 1);
+        none.record(&Stages::whole(1, 0), 1, Arrival::default());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(Link::of(Some(listener.as_fd()), LinkRole::Asks).place.is_none());
         drop(links);
         assert!(Link::claim(page, "eth0", peer, LinkRole::Asks).place.is_some());
+    }
+
+    #[test]
+    fn a_page_of_the_version_before_is_read_without_what_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = PageDirectory::new(folder.path());
+        let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+        let names = ["10.0.0.1", "10.0.0.2"];
+        for (peer, bytes) in names.into_iter().zip([5, 7]) {
+            let link = Link::claim(page, "eth0", peer.parse().unwrap(), LinkRole::Asks);
+            link.record(&Stages { waited_ns: 3, ..Stages::whole(9, 0) }, bytes, Arrival::default());
+        }
+        // As an older build wrote it: the same cells without the last ones, one link close behind
+        // the other.
+        let file = std::fs::OpenOptions::new().write(true).open(page.path().unwrap()).unwrap();
+        let written = std::fs::read(page.path().unwrap()).unwrap();
+        for index in 0..names.len() {
+            let mut link =
+                written[LINKS_OFFSET + index * LINK_BYTES..][..OLDER_LINK_BYTES].to_vec();
+            link[offset_of!(LinkCells, waited_ns)..].fill(0);
+            file.write_all_at(&link, (LINKS_OFFSET + index * OLDER_LINK_BYTES) as u64).unwrap();
+        }
+        let version = offset_of!(PageHeader, version) as u64;
+        file.write_all_at(&OLDER_VERSION.to_ne_bytes(), version).unwrap();
+        let links = pages(&directory)[0].links().unwrap();
+        let read: Vec<_> = links.iter().map(|link| (link.peer.as_str(), link.bytes)).collect();
+        assert_eq!(read, [("10.0.0.1", 5), ("10.0.0.2", 7)]);
+        assert_eq!((links[0].wire_ns, links[0].waited_ns), (9, 0));
+        file.write_all_at(&9u32.to_ne_bytes(), version).unwrap();
+        assert!(pages(&directory).is_empty(), "a version that is not known is not read");
     }
 
     #[test]
@@ -207,7 +268,7 @@ mod tests {
         let peer = "10.0.0.1".parse().unwrap();
         for role in [LinkRole::Asks, LinkRole::Answers, LinkRole::Asks] {
             let link = Link::claim(page, "eth0", peer, role);
-            link.record(1, 1);
+            link.record(&Stages::whole(1, 0), 1, Arrival::default());
             let links = pages(&directory)[0].links().unwrap();
             assert_eq!((links.len(), links[0].asks), (1, role == LinkRole::Asks));
         }

@@ -238,6 +238,7 @@ fn map_error(error: nix::Error) -> PageError {
 mod tests {
     use super::*;
     use crate::slot::Slot;
+    use crate::stages::Stages;
     use perigee_schemas::{Direction, Route};
 
     fn leaked() -> &'static Page {
@@ -252,11 +253,11 @@ mod tests {
     fn a_slot_given_back_goes_on_counting_for_the_same_key() {
         let page = leaked();
         let first = Slot::claim(page, key(0)).unwrap();
-        first.record(10, 100, 0);
+        first.record(10, &Stages::whole(100, 0));
         drop(first);
         let other = Slot::claim(page, key(1)).unwrap();
         let again = Slot::claim(page, key(0)).unwrap();
-        again.record(5, 100, 0);
+        again.record(5, &Stages::whole(100, 0));
         assert_eq!(page.cells[0].bytes.load(Ordering::Relaxed), 15);
         assert_eq!(page.cells[1].bytes.load(Ordering::Relaxed), 0);
         assert_eq!(other.key(), Some(key(1)));
@@ -266,8 +267,8 @@ mod tests {
     fn two_writers_of_one_key_have_two_slots() {
         let page = leaked();
         let (one, two) = (Slot::claim(page, key(0)).unwrap(), Slot::claim(page, key(0)).unwrap());
-        one.record(1, 1, 1);
-        two.record(2, 2, 2);
+        one.record(1, &Stages::whole(1, 1));
+        two.record(2, &Stages::whole(2, 2));
         let bytes = |index: usize| page.cells[index].bytes.load(Ordering::Relaxed);
         assert_eq!((bytes(0), bytes(1)), (1, 2));
     }

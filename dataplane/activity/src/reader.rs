@@ -2,10 +2,11 @@
 //! the file may shrink at any moment, so it is read and never mapped.
 
 use crate::layout::{
-    HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, PageHeader, SLOT_BYTES, SlotKey,
-    VERSION, text,
+    HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES, OLDER_VERSION,
+    PageHeader, SLOT_BYTES, SlotKey, VERSION, text,
 };
 use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
+use crate::socket_counters::SocketCounters;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
 use std::io;
@@ -22,6 +23,8 @@ pub struct PageReader {
     program: String,
     network: u64,
     is_ended: bool,
+    /// Of one link, which depends on the page's version.
+    link_bytes: usize,
 }
 
 /// The counters of one slot.
@@ -45,6 +48,13 @@ pub struct SlotReading {
     pub depth: u64,
     /// Operations by latency: bucket `n` holds `[2^n, 2^(n+1))` ns.
     pub buckets: [u64; LATENCY_BUCKETS],
+    /// Nanoseconds of `latency_ns` in which the peer was ready but had no core; 0 in the page of an
+    /// older build, as the two that follow.
+    pub waited_ns: u64,
+    /// Nanoseconds of it in which the peer judged, summed and staged bytes.
+    pub copied_ns: u64,
+    /// Nanoseconds of it in which the peer read from disks.
+    pub disk_ns: u64,
 }
 
 /// One connection of the process.
@@ -77,6 +87,19 @@ pub struct LinkReading {
     /// This side asks. Round trips of an end that only answers contain the pauses of the peer,
     /// which acknowledges an answer with its next request.
     pub asks: bool,
+    /// Nanoseconds of `wire_ns` in which the peer was ready but had no core; 0 in the page of an
+    /// older build, as all that follows.
+    pub waited_ns: u64,
+    /// Nanoseconds of it in which the peer judged, summed and staged bytes.
+    pub copied_ns: u64,
+    /// Nanoseconds of it in which the peer read from disks.
+    pub disk_ns: u64,
+    /// Payload bytes that came behind answers.
+    pub arrived_bytes: u64,
+    /// Nanoseconds that they took, from their answers on.
+    pub arrived_ns: u64,
+    /// What the kernel counted.
+    pub socket: SocketCounters,
 }
 
 impl PageReader {
@@ -88,14 +111,18 @@ impl PageReader {
         let mut header = [0; size_of::<PageHeader>()];
         file.read_exact_at(&mut header, 0)?;
         let number = |offset: usize| u32::from_ne_bytes(word(&header, offset));
+        let link_bytes = match number(offset_of!(PageHeader, version)) {
+            VERSION => Some(LINK_BYTES),
+            OLDER_VERSION => Some(OLDER_LINK_BYTES),
+            _ => None,
+        };
         let known = u64::from_ne_bytes(word(&header, offset_of!(PageHeader, magic))) == MAGIC
-            && number(offset_of!(PageHeader, version)) == VERSION
             && number(offset_of!(PageHeader, slot_bytes)) as usize == SLOT_BYTES
             && number(offset_of!(PageHeader, header_bytes)) as usize == HEADER_BYTES;
-        if !known {
-            let text = "The page is of another version";
+        let Some(link_bytes) = link_bytes.filter(|_| known) else {
+            let text = format!("The page is not of version {OLDER_VERSION} or {VERSION}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
+        };
         let program = &header[offset_of!(PageHeader, program)..][..32];
         let program = text(program);
         let pid = number(offset_of!(PageHeader, pid));
@@ -106,6 +133,7 @@ impl PageReader {
             program,
             network: u64::from_ne_bytes(word(&header, offset_of!(PageHeader, network))),
             is_ended,
+            link_bytes,
         })
     }
 
@@ -167,9 +195,9 @@ impl PageReader {
     pub fn links(&self) -> io::Result<Vec<LinkReading>> {
         let room = self.number(offset_of!(PageHeader, links))?.min(LINKS);
         let used = self.number(offset_of!(PageHeader, links_used))?.min(room);
-        let mut bytes = vec![0; used * LINK_BYTES];
+        let mut bytes = vec![0; used * self.link_bytes];
         self.file.read_exact_at(&mut bytes, LINKS_OFFSET as u64)?;
-        let links = bytes.chunks_exact(LINK_BYTES);
+        let links = bytes.chunks_exact(self.link_bytes);
         Ok(links.filter_map(LinkReading::decode).collect())
     }
 
@@ -201,6 +229,12 @@ impl LinkReading {
             looked_ms: next()?,
             bytes: next()?,
             asks: next()? == 1,
+            waited_ns: next().unwrap_or(0),
+            copied_ns: next().unwrap_or(0),
+            disk_ns: next().unwrap_or(0),
+            arrived_bytes: next().unwrap_or(0),
+            arrived_ns: next().unwrap_or(0),
+            socket: SocketCounters::decode(std::array::from_fn(|_| next().unwrap_or(0))),
         })
     }
 }
@@ -219,6 +253,9 @@ impl SlotReading {
             retries: next()?,
             depth: next()?,
             buckets: std::array::from_fn(|_| next().unwrap_or(0)),
+            waited_ns: next()?,
+            copied_ns: next()?,
+            disk_ns: next()?,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::layout::{Cells, SlotKey, bucket};
 use crate::page::Page;
+use crate::stages::Stages;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,16 +29,18 @@ impl Slot {
         SlotKey::decode(self.cells.key.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
-    /// Counts a finished operation: payload bytes, time on the wire or disk, time in the queue
-    /// before it.
+    /// Counts a finished operation of so many payload bytes.
     #[inline]
-    pub fn record(&self, bytes: u64, latency_ns: u64, queue_ns: u64) {
+    pub fn record(&self, bytes: u64, stages: &Stages) {
         let cells = self.cells;
         grow(&cells.operations, 1);
         grow(&cells.bytes, bytes);
-        grow(&cells.latency_ns, latency_ns);
-        grow(&cells.queue_ns, queue_ns);
-        grow(&cells.buckets[bucket(latency_ns)], 1);
+        grow(&cells.latency_ns, stages.total_ns);
+        grow(&cells.queue_ns, stages.queue_ns);
+        grow(&cells.buckets[bucket(stages.total_ns)], 1);
+        grow(&cells.waited_ns, stages.waited_ns);
+        grow(&cells.copied_ns, stages.copied_ns);
+        grow(&cells.disk_ns, stages.disk_ns);
     }
 
     /// Counts an operation that failed.

@@ -2,6 +2,7 @@
 //! leaves zeros.
 #![expect(unsafe_code, reason = "it reads a socket option that no library has")]
 
+use crate::socket_counters::SocketCounters;
 use nix::libc;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -13,7 +14,19 @@ const ROUND_TRIP_US: usize = 68;
 const WINDOW_SEGMENTS: usize = 80;
 const RETRANSMITS: usize = 100;
 const ROUND_TRIP_MIN_US: usize = 148;
+const SEGMENTS_RECEIVED: usize = 152;
+const SEGMENTS_SENT: usize = 156;
 const DELIVERY: usize = 160;
+const BUSY_US: usize = 168;
+const WINDOW_LIMITED_US: usize = 176;
+const BUFFER_LIMITED_US: usize = 184;
+const MARKED: usize = 196;
+const BYTES_SENT: usize = 200;
+const BYTES_AGAIN: usize = 208;
+const NEEDLESS: usize = 216;
+const OUT_OF_ORDER: usize = 224;
+/// Of 16 bits.
+const TIMEOUTS: usize = 240;
 
 /// A connection at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +43,8 @@ pub(crate) struct TcpInfo {
     pub(crate) retransmits: u64,
     /// The last rate at which data arrived while there was enough to send.
     pub(crate) delivery_bytes_per_second: u64,
+    /// In all its life.
+    pub(crate) counters: SocketCounters,
 }
 
 impl TcpInfo {
@@ -53,13 +68,27 @@ impl TcpInfo {
 
     fn decode(bytes: &[u8; BYTES]) -> Self {
         let word = |offset: usize| u64::from(u32::from_ne_bytes(part(bytes, offset)));
+        let long = |offset: usize| u64::from_ne_bytes(part(bytes, offset));
         Self {
             round_trip_us: word(ROUND_TRIP_US),
             round_trip_min_us: word(ROUND_TRIP_MIN_US),
             window_segments: word(WINDOW_SEGMENTS),
             segment_bytes: word(SEGMENT_BYTES),
             retransmits: word(RETRANSMITS),
-            delivery_bytes_per_second: u64::from_ne_bytes(part(bytes, DELIVERY)),
+            delivery_bytes_per_second: long(DELIVERY),
+            counters: SocketCounters {
+                segments_sent: word(SEGMENTS_SENT),
+                segments_received: word(SEGMENTS_RECEIVED),
+                out_of_order: word(OUT_OF_ORDER),
+                needless: word(NEEDLESS),
+                timeouts: u64::from(u16::from_ne_bytes(part(bytes, TIMEOUTS))),
+                marked: word(MARKED),
+                bytes_again: long(BYTES_AGAIN),
+                bytes_sent: long(BYTES_SENT),
+                busy_us: long(BUSY_US),
+                window_limited_us: long(WINDOW_LIMITED_US),
+                buffer_limited_us: long(BUFFER_LIMITED_US),
+            },
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::layout::SlotKey;
 use crate::limits::SLOTS_PER_THREAD;
 use crate::page::page;
 use crate::slot::Slot;
+use crate::stages::Stages;
 use std::cell::RefCell;
 
 thread_local! {
@@ -13,8 +14,8 @@ thread_local! {
 
 /// Counts a finished operation in the calling thread's slot for `key`. Counts nothing when the page
 /// is full.
-pub fn record(key: SlotKey, bytes: u64, latency_ns: u64, queue_ns: u64) {
-    with_slot(key, |slot| slot.record(bytes, latency_ns, queue_ns));
+pub fn record(key: SlotKey, bytes: u64, stages: &Stages) {
+    with_slot(key, |slot| slot.record(bytes, stages));
 }
 
 /// Counts a failed operation in the calling thread's slot for `key`.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use perigee_activity::{
-    Direction, PageDirectory, PageListing, Route, SlotKey, page, pages, record,
+    Direction, PageDirectory, PageListing, Route, SlotKey, Stages, page, pages, record,
 };
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -48,7 +48,7 @@ fn a_process_that_ends_in_order_takes_its_page_with_it() {
 fn a_process_that_ends_in_order_leaves_its_page_to_a_reader() {
     if is_child() {
         let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, 0);
-        record(key, 4096, 1000, 0);
+        record(key, 4096, &Stages::whole(1000, 0));
         return;
     }
     let folder = tempfile::tempdir().unwrap();

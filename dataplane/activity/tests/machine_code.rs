@@ -1,14 +1,14 @@
 //! The record path in machine code. Invariant: no atomic read-modify-write, which would cost eight
 //! times as much.
 
-use perigee_activity::Slot;
+use perigee_activity::{Slot, Stages};
 use std::process::Command;
 
 /// The path on its own, with a name that can be found.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn perigee_test_record(slot: &Slot, bytes: u64, latency_ns: u64) {
-    slot.record(bytes, latency_ns, 7);
+    slot.record(bytes, &Stages::whole(latency_ns, 7));
 }
 
 /// The same with an atomic addition: what the test must find.

@@ -19,6 +19,7 @@ mod reached_peer;
 mod reply;
 mod scope;
 mod server;
+mod server_times;
 mod slice;
 mod stats;
 mod target;
@@ -41,6 +42,7 @@ pub use server::{
     ConnectionState, GrantedRange, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
     ServerContext, ServerError,
 };
+pub use server_times::ServerTimes;
 pub use slice::{BatchState, Slice, SliceHeader};
 pub use stats::{CounterTable, Exchanged, Moved, RouteCounters, UnderWay, record_copy};
 pub use target::Target;

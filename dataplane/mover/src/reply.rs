@@ -1,5 +1,6 @@
 //! What came of a request. Invariant: one status per piece.
 
+use crate::server_times::ServerTimes;
 use perigee_schemas::Status;
 
 /// A decoded reply: one status per piece.
@@ -9,6 +10,8 @@ pub struct Reply {
     pub status: Vec<Status>,
     /// CRC-32C of each piece of a read that asked for it; none otherwise.
     pub checksum: Vec<u32>,
+    /// What it cost the server; zero from one that does not say.
+    pub times: ServerTimes,
     pub(crate) payload_bytes: u64,
 }
 

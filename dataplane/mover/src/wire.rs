@@ -7,6 +7,7 @@
 use crate::limits::BODY_BYTES_MAX;
 use crate::reply::Reply;
 use crate::scope::Scope;
+use crate::server_times::ServerTimes;
 use crate::slice::{Slice, SliceHeader};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
@@ -17,14 +18,24 @@ use std::io;
 
 pub use wire::{Guard, Piece};
 
+/// The oldest protocol in which replies carry the server's times.
+pub(crate) const PROTOCOL_WITH_TIMES: u16 = 3;
+
 // A peer of any build reads these numbers.
 const _: () = assert!(Direction::Read as u8 == wire::Direction::Read.0);
 const _: () = assert!(Direction::Write as u8 == wire::Direction::Write.0);
 
 /// Least bytes of a request's frame: the one of a request for one piece.
 pub(crate) const REQUEST_BYTES_MIN: usize = HEADER_BYTES + 88;
-/// Least bytes of a reply's frame: the one of a reply for one piece.
-pub(crate) const REPLY_BYTES_MIN: usize = HEADER_BYTES + 40;
+/// Least bytes of a reply's frame: the one of a reply for one piece, without the server's times and
+/// with them.
+const REPLY_BYTES_MIN: usize = HEADER_BYTES + 40;
+const TIMED_REPLY_BYTES_MIN: usize = HEADER_BYTES + 56;
+
+/// Least bytes of a reply's frame in this protocol.
+pub(crate) fn reply_bytes_min(protocol: u16) -> usize {
+    if protocol >= PROTOCOL_WITH_TIMES { TIMED_REPLY_BYTES_MIN } else { REPLY_BYTES_MIN }
+}
 
 /// A decoded request.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,15 +104,17 @@ impl Encoder {
         status: &[i32],
         checksum: &[u32],
         payload_bytes: u64,
+        times: Option<ServerTimes>,
     ) {
         let builder = &mut self.builder;
         builder.reset();
         let sums = (!checksum.is_empty()).then(|| builder.create_vector(checksum));
+        let times = times.map(ServerTimes::encode);
         let args = wire::MoveReplyArgs {
             status: Some(builder.create_vector(status)),
             checksum: sums,
             payload_bytes,
-            times: None,
+            times: times.as_ref(),
         };
         let root = wire::MoveReply::create(builder, &args);
         builder.finish_minimal(root);
@@ -151,6 +164,7 @@ pub(crate) fn decode_reply(body: &[u8], pieces: usize) -> io::Result<Reply> {
         status: status.collect(),
         checksum: reply.checksum().iter().flatten().collect(),
         payload_bytes: reply.payload_bytes(),
+        times: reply.times().map(ServerTimes::decode).unwrap_or_default(),
     };
     if reply.status.len() != pieces {
         let text = format!("{} pieces were answered instead of {pieces}", reply.status.len());
@@ -183,6 +197,7 @@ mod tests {
     use super::*;
     use crate::limits::{BODY_BYTES_MAX, PIECES_MAX};
     use crate::slice::tests::{Asked, asked};
+    use std::time::Duration;
 
     fn request(slice: &Asked, with_checksum: bool) -> Vec<u8> {
         let mut frame = Vec::new();
@@ -193,8 +208,11 @@ mod tests {
     #[test]
     fn no_frame_before_payload_is_shorter_than_the_least() {
         let mut reply = Vec::new();
-        Encoder::new().reply(&mut reply, 0, &[0], &[], 0);
-        assert_eq!(reply.len(), REPLY_BYTES_MIN);
+        Encoder::new().reply(&mut reply, 0, &[0], &[], 0, None);
+        assert_eq!(reply.len(), reply_bytes_min(PROTOCOL_WITH_TIMES - 1));
+        let mut timed = Vec::new();
+        Encoder::new().reply(&mut timed, 0, &[0], &[], 0, Some(ServerTimes::default()));
+        assert_eq!(timed.len(), reply_bytes_min(PROTOCOL_WITH_TIMES));
         let write = request(&asked(Direction::Write, 1), false);
         assert_eq!(write.len(), REQUEST_BYTES_MIN);
         let read = request(&asked(Direction::Read, 1), false);
@@ -212,20 +230,26 @@ mod tests {
         assert_eq!((decoded.scope, decoded.guards), (slice.header.scope, slice.guards));
         assert_eq!((decoded.pieces.len(), decoded.checksum.len()), (PIECES_MAX, PIECES_MAX));
         let (sums, mut frame) = (vec![5; PIECES_MAX], Vec::new());
-        Encoder::new().reply(&mut frame, 1, &[0; PIECES_MAX], &sums, 64);
+        let times = ServerTimes {
+            waited: Duration::from_millis(3),
+            copied: Duration::from_nanos(7),
+            disk: Duration::from_secs(9),
+        };
+        Encoder::new().reply(&mut frame, 1, &[0; PIECES_MAX], &sums, 64, Some(times));
+        assert!(frame.len() - HEADER_BYTES <= BODY_BYTES_MAX);
         let reply = decode_reply(&frame[HEADER_BYTES..], PIECES_MAX).unwrap();
-        assert_eq!((reply.checksum, reply.payload_bytes), (sums, 64));
+        assert_eq!((reply.checksum, reply.payload_bytes, reply.times), (sums, 64, times));
     }
 
     #[test]
     fn an_answer_to_another_number_of_pieces_is_refused() {
         let mut frame = Vec::new();
-        Encoder::new().reply(&mut frame, 1, &[0, -600], &[], 0);
+        Encoder::new().reply(&mut frame, 1, &[0, -600], &[], 0, None);
         assert!(decode_reply(&frame[HEADER_BYTES..], 1).is_err());
         let reply = decode_reply(&frame[HEADER_BYTES..], 2).unwrap();
         assert_eq!(reply.status, [Status::Ok, Status::InvalidParams]);
         let mut frame = Vec::new();
-        Encoder::new().reply(&mut frame, 1, &[0, 0], &[7], 0);
+        Encoder::new().reply(&mut frame, 1, &[0, 0], &[7], 0, None);
         assert!(decode_reply(&frame[HEADER_BYTES..], 2).is_err());
     }
 

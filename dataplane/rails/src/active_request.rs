@@ -58,6 +58,8 @@ pub(crate) struct ActiveRequest {
     pub(crate) request: RailRequest,
     pub(crate) progress: Progress<RailError>,
     pub(crate) slice_bytes: u64,
+    /// When its shard took it.
+    pub(crate) submitted: Duration,
     pub(crate) deadline: Duration,
     pub(crate) sink: Arc<dyn Sink>,
     /// What it last met, in words; empty when all went well.

@@ -33,6 +33,12 @@ pub trait Environment: Clone + 'static {
     /// Milliseconds since 1970, for people to read. Nothing is decided by it.
     fn wall_ms(&self) -> u64;
 
+    /// How long this shard's thread waited lately for a core, for each time it got one; zero where
+    /// that is not counted.
+    fn core_wait(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// A random number.
     fn random(&self) -> u64;
 

@@ -10,6 +10,7 @@ mod admission;
 mod call;
 mod clock;
 mod clock_sync;
+mod core_waits;
 mod deadline;
 mod descriptors;
 mod driver;

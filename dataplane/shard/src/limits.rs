@@ -23,3 +23,5 @@ pub(crate) const START_DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) const JOBS_PER_TURN: usize = 64;
 /// Dropped timers that the heap may keep beyond as many as still wait.
 pub(crate) const STALE_TIMERS_MAX: usize = 64;
+/// For how long a reading of the scheduler's books stands for a thread's waits.
+pub(crate) const CORE_WAIT_FRESH: Duration = Duration::from_millis(5);

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "it takes over a descriptor of the kernel")]
 
 use crate::clock::monotonic;
+use crate::core_waits::CoreWaits;
 use crate::environment::{Environment, Listener, Stream};
 use crate::local::Locals;
 use crate::mailbox::Mailbox;
@@ -32,6 +33,7 @@ pub struct ShardEnvironment {
     tasks: TaskExecutor,
     congestion: Rc<RefCell<Congestion>>,
     random: Rc<Cell<u64>>,
+    core_waits: Rc<CoreWaits>,
     locals: Rc<Locals>,
     mailbox: Mailbox,
 }
@@ -51,6 +53,7 @@ impl ShardEnvironment {
             runnable: WakeCount::default(),
             congestion: Rc::default(),
             random: Rc::new(Cell::new(seed | 1)),
+            core_waits: Rc::default(),
             locals: Rc::default(),
             mailbox,
         }
@@ -103,6 +106,10 @@ impl Environment for ShardEnvironment {
     fn wall_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
+    }
+
+    fn core_wait(&self) -> Duration {
+        self.core_waits.typical(monotonic())
     }
 
     fn random(&self) -> u64 {

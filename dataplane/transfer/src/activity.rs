@@ -2,7 +2,7 @@
 //! over connections and rails is counted there.
 //! Invariant: a copy is counted once.
 
-use perigee_activity::SlotKey;
+use perigee_activity::{SlotKey, Stages};
 use perigee_schemas::{Direction, Route};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) fn record_copy(route: Route, direction: Direction, bytes: u64, elapsed: Duration) {
     if matches!(route, Route::SameProcess | Route::SharedMemory) {
         let key = SlotKey::new("", route, direction, SlotKey::CALLER);
-        perigee_activity::record(key, bytes, nanoseconds(elapsed), 0);
+        perigee_activity::record(key, bytes, &Stages::whole(nanoseconds(elapsed), 0));
     }
 }
 

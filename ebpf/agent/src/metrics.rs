@@ -3,8 +3,12 @@
 
 use crate::histogram::Distribution;
 use crate::snapshot::{NicSeries, Snapshot};
+use perigee_activity::SocketCounters;
 use perigee_metrics::{MetricSource, Samples};
 use std::collections::BTreeMap;
+
+/// Where the time of an operation goes after the queue, as the `stage` label has it.
+const FLOW_STAGES: [&str; 4] = ["wire", "peer_wait", "peer_copy", "peer_disk"];
 
 /// All samples of a snapshot.
 pub(crate) fn samples(snapshot: &Snapshot) -> Samples {
@@ -54,12 +58,22 @@ fn add_nic(samples: &mut Samples, nic: &NicSeries) {
 
 /// Sums over programs and shards for the NIC's view, over NICs for the shard's view.
 fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
-    type Numbers = ([u64; 6], Distribution);
+    type Numbers = ([u64; 10], Distribution);
     let mut devices: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
     let mut shards: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
     for flow in &snapshot.flows {
-        let cells =
-            [flow.operations, flow.bytes, flow.errors, flow.retries, flow.queue_ns, flow.depth];
+        let cells = [
+            flow.operations,
+            flow.bytes,
+            flow.errors,
+            flow.retries,
+            flow.queue_ns,
+            flow.depth,
+            flow.wire_ns(),
+            flow.waited_ns,
+            flow.copied_ns,
+            flow.disk_ns,
+        ];
         let device = [flow.device.as_str(), &flow.route, &flow.direction];
         let shard = [flow.program.as_str(), &flow.shard, &flow.direction];
         for sum in [devices.entry(device).or_default(), shards.entry(shard).or_default()] {
@@ -71,7 +85,7 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
         }
     }
     for (labels, (numbers, latency)) in devices {
-        let [operations, bytes, errors, retries, queue_ns, depth] = numbers;
+        let [operations, bytes, errors, retries, queue_ns, depth, stages @ ..] = numbers;
         samples.value("perigee_flow_operations_total", &labels, operations);
         samples.value("perigee_flow_bytes_total", &labels, bytes);
         samples.value("perigee_flow_errors_total", &labels, errors);
@@ -79,6 +93,11 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
         samples.value("perigee_flow_queue_seconds_total", &labels, seconds(queue_ns));
         samples.value("perigee_flow_depth", &labels, depth);
         samples.histogram("perigee_flow_latency_seconds", &labels, &latency.totals());
+        let [device, route, direction] = labels;
+        for (stage, spent_ns) in FLOW_STAGES.into_iter().zip(stages) {
+            let labels = [device, route, direction, stage];
+            samples.value("perigee_flow_stage_seconds_total", &labels, seconds(spent_ns));
+        }
     }
     for (labels, (numbers, _)) in shards {
         samples.value("perigee_shard_operations_total", &labels, numbers[0]);
@@ -103,10 +122,35 @@ fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
             link.delivery_bytes_per_second,
         );
         samples.value("perigee_link_peer_seconds_total", &labels, seconds(link.peer_ns));
+        add_socket(&mut *samples, labels, &link.socket);
     }
     for suspect in &snapshot.suspects {
         let labels = [suspect.kind.label(), &suspect.name];
         samples.value("perigee_agent_suspect", &labels, 1);
+    }
+}
+
+/// What the kernel counted of the connections between a NIC and a peer.
+fn add_socket(samples: &mut Samples, labels: [&str; 2], socket: &SocketCounters) {
+    for (name, count) in [
+        ("perigee_link_sent_segments_total", socket.segments_sent),
+        ("perigee_link_received_segments_total", socket.segments_received),
+        ("perigee_link_out_of_order_segments_total", socket.out_of_order),
+        ("perigee_link_needless_segments_total", socket.needless),
+        ("perigee_link_marked_segments_total", socket.marked),
+        ("perigee_link_timeouts_total", socket.timeouts),
+        ("perigee_link_sent_bytes_total", socket.bytes_sent),
+        ("perigee_link_retransmitted_bytes_total", socket.bytes_again),
+    ] {
+        samples.value(name, &labels, count);
+    }
+    let busy = seconds(socket.busy_us.saturating_mul(1000));
+    samples.value("perigee_link_busy_seconds_total", &labels, busy);
+    let limits = [("window", socket.window_limited_us), ("buffer", socket.buffer_limited_us)];
+    for (limit, limited_us) in limits {
+        let labels = [labels[0], labels[1], limit];
+        let limited = seconds(limited_us.saturating_mul(1000));
+        samples.value("perigee_link_limited_seconds_total", &labels, limited);
     }
 }
 

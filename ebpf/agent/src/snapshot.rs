@@ -3,6 +3,7 @@
 
 use crate::explain::SourceState;
 use crate::histogram::Distribution;
+use perigee_activity::SocketCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -121,8 +122,25 @@ pub struct FlowSeries {
     pub depth: u64,
     /// Nanoseconds in queues.
     pub queue_ns: u64,
-    /// Time on the wire or disk.
+    /// Time on the wire or disk, the peer's part included.
     pub latency: Distribution,
+    /// Nanoseconds of that in which peers were ready but had no core, as they say.
+    #[serde(default)]
+    pub waited_ns: u64,
+    /// Nanoseconds in which peers judged, summed and staged bytes.
+    #[serde(default)]
+    pub copied_ns: u64,
+    /// Nanoseconds in which peers read from disks.
+    #[serde(default)]
+    pub disk_ns: u64,
+}
+
+impl FlowSeries {
+    /// Nanoseconds on the wire: what the peers' parts leave.
+    pub fn wire_ns(&self) -> u64 {
+        let peers = [self.waited_ns, self.copied_ns, self.disk_ns];
+        peers.into_iter().fold(self.latency.sum_ns, u64::saturating_sub)
+    }
 }
 
 /// TCP connections behind a NIC.
@@ -168,11 +186,29 @@ pub struct LinkSeries {
     pub operations: u64,
     /// Nanoseconds that they took, the peer's part included.
     pub wire_ns: u64,
-    /// The part that round trips and windows do not explain.
+    /// The part that round trips, windows and arriving payload do not explain.
     pub peer_ns: u64,
     /// Payload bytes of them.
     #[serde(default)]
     pub bytes: u64,
+    /// Nanoseconds in which the peer was ready but had no core, as it says.
+    #[serde(default)]
+    pub waited_ns: u64,
+    /// Nanoseconds in which it judged, summed and staged bytes.
+    #[serde(default)]
+    pub copied_ns: u64,
+    /// Nanoseconds in which it read from disks.
+    #[serde(default)]
+    pub disk_ns: u64,
+    /// Payload bytes that came behind answers.
+    #[serde(default)]
+    pub arrived_bytes: u64,
+    /// Nanoseconds that they took, from their answers on.
+    #[serde(default)]
+    pub arrived_ns: u64,
+    /// What the kernel counted of the connections.
+    #[serde(default)]
+    pub socket: SocketCounters,
 }
 
 /// What can be slow.

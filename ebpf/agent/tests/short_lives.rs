@@ -1,7 +1,7 @@
 //! Processes that live shorter than a turn of the agent, as real processes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_activity::{Direction, PageDirectory, Route, SlotKey, record};
+use perigee_activity::{Direction, PageDirectory, Route, SlotKey, Stages, record};
 use perigee_agent::{Agent, AgentOptions, Snapshot};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn every_operation_of_processes_that_live_shorter_than_a_turn_is_counted_once() 
     const NAME: &str = "every_operation_of_processes_that_live_shorter_than_a_turn_is_counted_once";
     if let Some(ending) = std::env::var_os(ENDING) {
         let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, SlotKey::CALLER);
-        (0..OPERATIONS).for_each(|_| record(key, 4096, 1000, 0));
+        (0..OPERATIONS).for_each(|_| record(key, 4096, &Stages::whole(1000, 0)));
         if ending == "killed" {
             nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).unwrap();
         }

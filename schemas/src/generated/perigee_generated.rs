@@ -6312,7 +6312,8 @@ impl<'a> Guard {
 
 }
 
-/// What an exchange cost its server, in nanoseconds.
+/// What an exchange cost its server, by the server's own clock, in nanoseconds. A time too long for its field is the field's
+/// greatest value.
 // struct Times, aligned to 8
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
@@ -6325,6 +6326,7 @@ impl Default for Times {
 impl ::core::fmt::Debug for Times {
   fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
     f.debug_struct("Times")
+      .field("disk", &self.disk())
       .field("waited", &self.waited())
       .field("copied", &self.copied())
       .finish()
@@ -6371,16 +6373,19 @@ impl<'a> ::flatbuffers::Verifiable for Times {
 impl<'a> Times {
   #[allow(clippy::too_many_arguments)]
   pub fn new(
-    waited: u64,
-    copied: u64,
+    disk: u64,
+    waited: u32,
+    copied: u32,
   ) -> Self {
     let mut s = Self([0; 16]);
+    s.set_disk(disk);
     s.set_waited(waited);
     s.set_copied(copied);
     s
   }
 
-  pub fn waited(&self) -> u64 {
+  /// Reading from disks before the answer; 0 where all memory is in RAM.
+  pub fn disk(&self) -> u64 {
     let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
     // Created from a valid Table for this object
@@ -6395,7 +6400,7 @@ impl<'a> Times {
     })
   }
 
-  pub fn set_waited(&mut self, x: u64) {
+  pub fn set_disk(&mut self, x: u64) {
     let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
     // Safety:
     // Created from a valid Table for this object
@@ -6409,8 +6414,9 @@ impl<'a> Times {
     }
   }
 
-  pub fn copied(&self) -> u64 {
-    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+  /// Ready to run, but without a core.
+  pub fn waited(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
     // Safety:
     // Created from a valid Table for this object
     // Which contains a valid value in this slot
@@ -6418,13 +6424,13 @@ impl<'a> Times {
       ::core::ptr::copy_nonoverlapping(
         self.0[8..].as_ptr(),
         mem.as_mut_ptr() as *mut u8,
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
       );
       mem.assume_init()
     })
   }
 
-  pub fn set_copied(&mut self, x: u64) {
+  pub fn set_waited(&mut self, x: u32) {
     let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
     // Safety:
     // Created from a valid Table for this object
@@ -6433,7 +6439,37 @@ impl<'a> Times {
       ::core::ptr::copy_nonoverlapping(
         &x_le as *const _ as *const u8,
         self.0[8..].as_mut_ptr(),
-        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  /// Judging, summing and staging bytes.
+  pub fn copied(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[12..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_copied(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[12..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
       );
     }
   }
@@ -6757,7 +6793,7 @@ impl<'a> MoveReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(MoveReply::VT_PAYLOAD_BYTES, Some(0)).unwrap()}
   }
-  /// Reserved: sent by servers that measure.
+  /// From protocol 3 on.
   #[inline]
   pub fn times(&self) -> Option<&'a Times> {
     // Safety:

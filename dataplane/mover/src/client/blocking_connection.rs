@@ -14,7 +14,7 @@ use crate::peer_address::{Dialect, PeerAddress};
 use crate::reply::Reply;
 use crate::slice::Slice;
 use crate::stats::{CountedExchange as Counted, Exchanged, RouteCounters};
-use crate::wire::{REPLY_BYTES_MIN, invalid, invalid_text};
+use crate::wire::{invalid, invalid_text, reply_bytes_min};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
@@ -49,6 +49,9 @@ pub(crate) struct BlockingConnection {
     /// When the exchange that is answered next began: with its request, or with the answer before
     /// it.
     since: Instant,
+    /// When the present call began, and when its present answer was there, without its payload.
+    called: Instant,
+    answered: Instant,
 }
 
 impl BlockingConnection {
@@ -88,6 +91,8 @@ impl BlockingConnection {
         let mut connection = Self {
             link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
             since: Instant::now(),
+            called: Instant::now(),
+            answered: Instant::now(),
             stream,
             counters: address.counters.clone(),
             exchange: Exchange::new(epoch.unwrap_or(0)),
@@ -124,7 +129,7 @@ impl BlockingConnection {
             let step = self.greet_step();
             match step.map_err(|error| call.unreachable(&error, CONNECT_DEADLINE))? {
                 Some(welcome) => {
-                    self.arriving.expect_least(REPLY_BYTES_MIN);
+                    self.arriving.expect_least(reply_bytes_min(welcome.protocol));
                     return Ok(welcome);
                 }
                 None => self.wait(call, &mut patience)?,
@@ -148,6 +153,7 @@ impl BlockingConnection {
         slices: &mut Unsettled<S>,
     ) -> Result<(), PeerError> {
         let mut patience = SpinWait::new(SPIN);
+        self.called = Instant::now();
         while !slices.is_empty() {
             let answered = self.exchange.answered();
             match self.step(call, slices) {
@@ -250,15 +256,28 @@ impl BlockingConnection {
             self.receiving.clear();
             incoming(oldest, &reply).for_each(|memory| self.receiving.push(memory));
             debug_assert_eq!(self.receiving.bytes(), reply.payload_bytes);
+            if reply.payload_bytes > 0 {
+                self.answered = Instant::now();
+            }
             self.reply = Some(reply);
         }
         if let Some(reply) = self.reply.take_if(|_| self.receiving.is_done())
             && let Some(slice) = slices.under_way.pop_front()
         {
             let now = Instant::now();
-            let on_wire = now.duration_since(std::mem::replace(&mut self.since, now));
-            let counted = self.counted(&slice, call);
-            Counted { on_wire, ..counted }.record();
+            let since = std::mem::replace(&mut self.since, now);
+            let arrived = match reply.payload_bytes {
+                0 => (0, Duration::ZERO),
+                bytes => (bytes, now.duration_since(self.answered)),
+            };
+            let counted = Counted {
+                queued: since.duration_since(self.called),
+                took: now.duration_since(since),
+                server: reply.times,
+                arrived,
+                ..self.counted(&slice, call)
+            };
+            counted.record();
             self.link.look(Some(self.stream.as_fd()));
             let exchanged = Exchanged { peer: &call.peer.name, counters: &self.counters };
             slice.settle(&reply, &exchanged);

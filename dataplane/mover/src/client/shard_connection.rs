@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::slice::Slice;
 use crate::stats::{CountedExchange as Counted, RouteCounters};
 use crate::target::Target;
-use crate::wire::REPLY_BYTES_MIN;
+use crate::wire::reply_bytes_min;
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{FrameBudget, Frames, connect};
 use perigee_schemas::Identity;
@@ -93,21 +93,27 @@ impl<E: Environment> ShardConnection<E> {
             match self.target.dialect() {
                 Dialect::Own { .. } => open.exchange(slice, terms.with_checksum).await,
                 Dialect::Mooncake { with_status } => {
-                    mooncake::exchange(&stream, slice, with_status).await
+                    let reply = mooncake::exchange(&stream, slice, with_status).await;
+                    reply.map(|reply| (reply, begun))
                 }
             }
         };
         let outcome = within(environment, left, &stream, talk).await;
+        let ended = environment.now();
         let counted = Counted {
             queued: begun.saturating_sub(terms.submitted),
-            on_wire: environment.now().saturating_sub(begun),
+            took: ended.saturating_sub(begun),
             ..Counted::of(slice, self.target.name(), &open.link, self.lane)
         };
         match outcome {
-            Ok(reply) => {
+            Ok((reply, answered)) => {
                 debug_assert_eq!(reply.status.len(), slice.pieces().len());
                 debug_assert_eq!(open.exchange.unanswered(), 0, "one at a time");
-                counted.record();
+                let arrived = match reply.payload_bytes {
+                    0 => (0, Duration::ZERO),
+                    bytes => (bytes, ended.saturating_sub(answered)),
+                };
+                Counted { server: reply.times, arrived, ..counted }.record();
                 open.link.look(stream.socket());
                 let counters = open.counters.clone();
                 self.open = Some(open);
@@ -158,7 +164,7 @@ impl<E: Environment> ShardConnection<E> {
                     let peer = self.target.name().to_string();
                     return Err(PeerError::Restarted { peer });
                 }
-                frames.buffer().expect_least(REPLY_BYTES_MIN);
+                frames.buffer().expect_least(reply_bytes_min(welcome.protocol));
                 (frames, epoch)
             }
             Dialect::Mooncake { .. } => {
@@ -184,7 +190,12 @@ impl<E: Environment> ShardConnection<E> {
 }
 
 impl<E: Environment> GreetedConnection<E> {
-    async fn exchange<S: Slice>(&mut self, slice: &S, with_checksum: bool) -> io::Result<Reply> {
+    /// The answer, and when it was there; its payload may have come later.
+    async fn exchange<S: Slice>(
+        &mut self,
+        slice: &S,
+        with_checksum: bool,
+    ) -> io::Result<(Reply, Duration)> {
         let mut frame = Vec::with_capacity(192);
         self.exchange.request(&mut frame, slice, with_checksum);
         let mut message = Message::new();
@@ -193,12 +204,13 @@ impl<E: Environment> GreetedConnection<E> {
         self.frames.stream().send_message(message).await?;
         self.frames.whole().await?;
         let reply = self.exchange.reply(self.frames.buffer(), slice)?;
+        let answered = self.frames.environment().now();
         let mut payload = Message::new();
         borrow(incoming(slice, &reply), &mut payload);
         debug_assert_eq!(payload.bytes() as u64, reply.payload_bytes);
         if payload.bytes() > 0 {
             self.frames.stream().receive_message(payload).await?;
         }
-        Ok(reply)
+        Ok((reply, answered))
     }
 }

@@ -13,14 +13,25 @@ use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, se
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
 };
+use crate::server_times::ServerTimes;
 use crate::stats::Served;
-use crate::wire::{Encoder, MoveRequest, REQUEST_BYTES_MIN, decode_request, invalid_text};
+use crate::wire::{
+    Encoder, MoveRequest, PROTOCOL_WITH_TIMES, REQUEST_BYTES_MIN, decode_request, invalid_text,
+};
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{Connection, Frames, greet};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Direction, Status};
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
+use std::time::Duration;
+
+/// What is known of an exchange's cost when its request has been judged.
+#[derive(Clone, Copy)]
+struct Spent {
+    waited: Duration,
+    begun: Duration,
+}
 
 struct Conversation<'a, E: Environment, O: MemoryOwner> {
     connection: &'a Connection<E, Serving>,
@@ -29,6 +40,8 @@ struct Conversation<'a, E: Environment, O: MemoryOwner> {
     link: Link,
     frames: Frames<E>,
     encoder: Encoder,
+    /// Whether the peer understands what its exchanges cost here.
+    tells_times: bool,
 }
 
 /// Serves until the peer leaves or misbehaves.
@@ -38,7 +51,7 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
 ) -> io::Result<()> {
     let (environment, stream) = (connection.environment(), connection.stream());
     let mut frames = Frames::new(environment, stream, &service.budget);
-    greet(&mut frames, service.context.identity.low(), BODY_BYTES_MAX).await?;
+    let hello = greet(&mut frames, service.context.identity.low(), BODY_BYTES_MAX).await?;
     connection.recognize();
     frames.buffer().expect_least(REQUEST_BYTES_MIN);
     let mut conversation = Conversation {
@@ -48,6 +61,7 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
         link: Link::of(stream.socket(), LinkRole::Answers),
         frames,
         encoder: Encoder::new(),
+        tells_times: hello.protocol() >= PROTOCOL_WITH_TIMES,
     };
     while conversation.has_begun().await? {
         conversation.serve_frame().await?;
@@ -102,7 +116,9 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
     }
 
     async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
-        let begun = self.connection.environment().now();
+        let environment = self.connection.environment();
+        let begun = environment.now();
+        let waited = if self.tells_times { environment.core_wait() } else { Duration::ZERO };
         let mut verdicts = judge(self.service, request);
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
         let memory = verdicts.iter().flatten().map(GrantedRange::memory);
@@ -110,15 +126,16 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
         let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
         self.connection.state.counters.served(bytes, refused);
+        let spent = Spent { waited, begun };
         let served = match request.direction {
-            Direction::Read => self.serve_read(number, request, &verdicts).await,
-            Direction::Write => self.serve_write(number, request, &mut verdicts).await,
+            Direction::Read => self.serve_read(number, request, &verdicts, spent).await,
+            Direction::Write => self.serve_write(number, request, &mut verdicts, spent).await,
         };
         let counted = Served {
             link: &self.link,
             direction: request.direction,
             bytes,
-            on_wire: self.connection.environment().now().saturating_sub(begun),
+            took: self.connection.environment().now().saturating_sub(begun),
         };
         counted.record(served.is_ok() && refused == 0);
         served
@@ -129,6 +146,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         number: u64,
         request: &MoveRequest,
         verdicts: &[Verdict],
+        spent: Spent,
     ) -> io::Result<()> {
         let mut payload = Message::new();
         for range in verdicts.iter().flatten() {
@@ -143,7 +161,8 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let bytes = payload.bytes() as u64;
         let granted = verdicts.iter().flatten().map(GrantedRange::bytes);
         debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
-        self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes);
+        let times = self.times(spent, Duration::ZERO);
+        self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes, times);
         self.send(frame, payload).await
     }
 
@@ -152,8 +171,11 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         number: u64,
         request: &MoveRequest,
         verdicts: &mut [Verdict],
+        spent: Spent,
     ) -> io::Result<()> {
+        let judged = self.connection.environment().now();
         self.receive_payload(request, verdicts).await?;
+        let arriving = self.connection.environment().now().saturating_sub(judged);
         for (verdict, sum) in verdicts.iter_mut().zip(&request.checksum) {
             if verdict.as_ref().is_ok_and(|range| checksum(range) != *sum) {
                 *verdict = Err(Status::ChecksumMismatch);
@@ -161,8 +183,18 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         }
         verdicts.iter_mut().for_each(|verdict| settle(verdict, GrantedRange::store));
         let mut frame = Vec::with_capacity(128);
-        self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0);
+        let times = self.times(spent, arriving);
+        self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0, times);
         self.send(frame, Message::new()).await
+    }
+
+    /// What an exchange has cost up to now, less the wait for its payload.
+    fn times(&self, spent: Spent, arriving: Duration) -> Option<ServerTimes> {
+        self.tells_times.then(|| {
+            let here = self.connection.environment().now().saturating_sub(spent.begun);
+            let copied = here.saturating_sub(arriving);
+            ServerTimes { waited: spent.waited, copied, disk: Duration::ZERO }
+        })
     }
 
     /// Receives good pieces into place, as many at once as lie side by side, and throws the bytes

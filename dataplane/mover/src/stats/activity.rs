@@ -1,8 +1,9 @@
 //! The activity page of this process, written for each exchange and copy.
 //! Invariant: what is recorded here is recorded nowhere else.
 
+use crate::server_times::ServerTimes;
 use crate::slice::Slice;
-use perigee_activity::{BatchMark, Link, SlotKey, batch_done};
+use perigee_activity::{Arrival, BatchMark, Link, SlotKey, Stages, batch_done};
 use perigee_schemas::{Direction, Route};
 use std::time::Duration;
 
@@ -16,7 +17,12 @@ pub(crate) struct CountedExchange<'a> {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
     pub(crate) queued: Duration,
-    pub(crate) on_wire: Duration,
+    /// From its first byte on the wire to its last.
+    pub(crate) took: Duration,
+    /// What of that the peer says was its own.
+    pub(crate) server: ServerTimes,
+    /// Payload behind the answer, and how long it came.
+    pub(crate) arrived: (u64, Duration),
 }
 
 impl<'a> CountedExchange<'a> {
@@ -30,22 +36,29 @@ impl<'a> CountedExchange<'a> {
             operations: slice.pieces().len() as u64,
             bytes: slice.bytes(),
             queued: Duration::ZERO,
-            on_wire: Duration::ZERO,
+            took: Duration::ZERO,
+            server: ServerTimes::default(),
+            arrived: (0, Duration::ZERO),
         }
     }
 
-    /// Counts it. The connection tells how much of its time was the peer's.
+    /// Counts it, stage by stage.
     pub(crate) fn record(&self) {
-        let (queue_ns, wire_ns) = (nanoseconds(self.queued), nanoseconds(self.on_wire));
+        let (queue_ns, total_ns) = (nanoseconds(self.queued), nanoseconds(self.took));
+        let [waited_ns, copied_ns, disk_ns] = self.server.within(total_ns);
+        let stages = Stages { queue_ns, total_ns, waited_ns, copied_ns, disk_ns };
         let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
-        perigee_activity::record(key, self.bytes, wire_ns, queue_ns);
+        perigee_activity::record(key, self.bytes, &stages);
+        let (bytes, took) = self.arrived;
+        let arrival = Arrival { bytes, took_ns: nanoseconds(took) };
+        self.link.record(&stages, self.bytes, arrival);
         let mut mark =
             BatchMark::new(Route::Tcp, self.direction, self.link.device(), self.peer, "");
         mark.operations = self.operations;
         mark.bytes = self.bytes;
         mark.queue_ns = queue_ns;
-        mark.wire_ns = wire_ns;
-        mark.peer_ns = self.link.record(wire_ns, self.bytes);
+        mark.wire_ns = total_ns;
+        mark.peer_ns = stages.peer_ns();
         batch_done(&mark);
     }
 
@@ -62,7 +75,7 @@ pub(crate) struct Served<'a> {
     pub(crate) link: &'a Link,
     pub(crate) direction: Direction,
     pub(crate) bytes: u64,
-    pub(crate) on_wire: Duration,
+    pub(crate) took: Duration,
 }
 
 impl Served<'_> {
@@ -70,7 +83,7 @@ impl Served<'_> {
         let direction = self.direction.opposite();
         let key = SlotKey::new(self.link.device(), Route::Tcp, direction, SlotKey::CALLER);
         if went_well {
-            perigee_activity::record(key, self.bytes, nanoseconds(self.on_wire), 0);
+            perigee_activity::record(key, self.bytes, &Stages::whole(nanoseconds(self.took), 0));
         } else {
             perigee_activity::record_failure(key);
         }
@@ -92,7 +105,7 @@ pub fn record_copy(
 ) {
     let (route, took_ns) = (Route::SharedMemory, nanoseconds(took));
     let key = SlotKey::new("", route, direction, SlotKey::CALLER);
-    perigee_activity::record(key, moved.bytes, took_ns, 0);
+    perigee_activity::record(key, moved.bytes, &Stages::whole(took_ns, 0));
     let mut mark = BatchMark::new(route, direction, "", peer, "");
     // A slice that carries the later part of a request only has worked for it, too.
     mark.operations = moved.operations.max(1);

@@ -10,7 +10,7 @@ use crate::retry::{RetryDecision, WorkFault};
 use crate::slab::SlabKey;
 use crate::slice::{LanePath, RailSlice};
 use perigee_activity::Direction;
-use perigee_activity::{BatchMark, Route, batch_done};
+use perigee_activity::{BatchMark, Route, Stages, batch_done};
 use perigee_verbs::{CompletionStatus, VerbsError, WorkCompletion};
 use std::time::Duration;
 
@@ -150,12 +150,15 @@ impl RailShard {
                     Direction::Write => writes,
                 };
                 let wire_ns = now.saturating_sub(posted.at).as_nanos() as u64;
-                slot.record(slice.bytes, wire_ns, 0);
+                let queued = posted.at.saturating_sub(active.submitted);
+                let queue_ns = queued.as_nanos() as u64;
+                slot.record(slice.bytes, &Stages::whole(wire_ns, queue_ns));
                 let peer = self.peers.get(&active.peer);
                 let peer = peer.map_or("", |peer| peer.record.name.as_str());
                 let nic = self.rails[rail].rail.name();
                 let mut mark = BatchMark::new(Route::Rdma, direction, nic, peer, "");
-                (mark.operations, mark.bytes, mark.wire_ns) = (1, slice.bytes, wire_ns);
+                (mark.operations, mark.bytes) = (1, slice.bytes);
+                (mark.queue_ns, mark.wire_ns) = (queue_ns, wire_ns);
                 batch_done(&mark);
             }
             active.progress.slice_moved(slice.bytes);

@@ -30,6 +30,7 @@ impl RailShard {
         for request in requests {
             let active = ActiveRequest {
                 peer: record.number,
+                submitted: now,
                 batch,
                 progress: Progress::new(request.bytes),
                 slice_bytes: 0,

@@ -131,6 +131,9 @@ fn add(sum: &mut FlowSeries, flow: &FlowSeries) {
         (&mut sum.retries, flow.retries),
         (&mut sum.depth, flow.depth),
         (&mut sum.queue_ns, flow.queue_ns),
+        (&mut sum.waited_ns, flow.waited_ns),
+        (&mut sum.copied_ns, flow.copied_ns),
+        (&mut sum.disk_ns, flow.disk_ns),
     ] {
         *cell = cell.saturating_add(more);
     }
@@ -148,6 +151,9 @@ fn keep_from_falling(read: &mut [FlowSeries], last: &[FlowSeries]) {
         flow.errors = flow.errors.max(before.errors);
         flow.retries = flow.retries.max(before.retries);
         flow.queue_ns = flow.queue_ns.max(before.queue_ns);
+        flow.waited_ns = flow.waited_ns.max(before.waited_ns);
+        flow.copied_ns = flow.copied_ns.max(before.copied_ns);
+        flow.disk_ns = flow.disk_ns.max(before.disk_ns);
         flow.latency.keep_from_falling(&before.latency);
     }
 }
@@ -174,13 +180,16 @@ fn series(page: &PageReader, slot: &SlotReading, network: NetworkNamespace) -> F
         depth: if page.is_ended() { 0 } else { slot.depth },
         queue_ns: slot.queue_ns,
         latency: Distribution::new(slot.operations, slot.latency_ns, &slot.buckets),
+        waited_ns: slot.waited_ns,
+        copied_ns: slot.copied_ns,
+        disk_ns: slot.disk_ns,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Direction, Page, PageDirectory, Slot, pages};
+    use perigee_activity::{Direction, Page, PageDirectory, Slot, Stages, pages};
     use perigee_topology::Roots;
 
     fn listing(directory: &PageDirectory) -> PageListing {
@@ -200,7 +209,7 @@ mod tests {
         let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
         let key = SlotKey::new("eth0", Route::Tcp, Direction::Write, 0);
         let slot = Box::leak(Box::new(Slot::claim(page, key).unwrap()));
-        slot.record(100, 1000, 10);
+        slot.record(100, &Stages::whole(1000, 10));
         slot.set_depth(3);
         Host {
             directory,
@@ -237,10 +246,10 @@ mod tests {
             let page: &'static Page = Box::leak(Box::new(page));
             let key = SlotKey::new("eth1", Route::Tcp, Direction::Write, 0);
             let slot = Slot::claim(page, key).unwrap();
-            slot.record(7, 1000, 10);
+            slot.record(7, &Stages::whole(1000, 10));
             let read = flows.read(&listing(&host.directory), NetworkNamespace::default());
             assert_eq!(bytes_of(&read, "eth1"), 7);
-            slot.record(70, 1000, 10);
+            slot.record(70, &Stages::whole(1000, 10));
             slot.set_depth(2);
         }
         let ended = host.directory.path().join("ended");
@@ -295,7 +304,7 @@ mod tests {
             let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
             for nic in begin..nics.min(begin + 500) {
                 let key = SlotKey::new(&format!("nic{nic}"), Route::Tcp, Direction::Write, 0);
-                Slot::claim(page, key).unwrap().record(bytes, 1000, 10);
+                Slot::claim(page, key).unwrap().record(bytes, &Stages::whole(1000, 10));
             }
         }
         (directory, folder)

@@ -7,7 +7,7 @@ use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::{GONE_SERIES_MAX, LINK_FRESH_MS, LINKS_MAX};
 use crate::persisted::StateFolder;
 use crate::snapshot::LinkSeries;
-use perigee_activity::{LinkReading, PageListing};
+use perigee_activity::{LinkReading, PageListing, SocketCounters};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -43,6 +43,18 @@ struct LinkCounters {
     retransmits: u64,
     #[serde(default)]
     bytes: u64,
+    #[serde(default)]
+    waited_ns: u64,
+    #[serde(default)]
+    copied_ns: u64,
+    #[serde(default)]
+    disk_ns: u64,
+    #[serde(default)]
+    arrived_bytes: u64,
+    #[serde(default)]
+    arrived_ns: u64,
+    #[serde(default)]
+    socket: SocketCounters,
 }
 
 /// Counters of each NIC and peer.
@@ -121,11 +133,7 @@ impl Links {
         for (ends, counters) in retired.chain(self.last.values().flatten()) {
             let series = found.entry(ends.clone()).or_default();
             (series.device, series.peer) = ends.clone();
-            series.operations = series.operations.saturating_add(counters.operations);
-            series.wire_ns = series.wire_ns.saturating_add(counters.wire_ns);
-            series.peer_ns = series.peer_ns.saturating_add(counters.peer_ns);
-            series.retransmits = series.retransmits.saturating_add(counters.retransmits);
-            series.bytes = series.bytes.saturating_add(counters.bytes);
+            counters.add_to(series);
         }
         let mut series: Vec<_> = found.into_values().collect();
         series.sort_by_key(|link| (link.round_trip_ns.is_none(), u64::MAX - link.operations));
@@ -180,7 +188,31 @@ impl LinkCounters {
             peer_ns: link.peer_ns,
             retransmits: link.retransmits,
             bytes: link.bytes,
+            waited_ns: link.waited_ns,
+            copied_ns: link.copied_ns,
+            disk_ns: link.disk_ns,
+            arrived_bytes: link.arrived_bytes,
+            arrived_ns: link.arrived_ns,
+            socket: link.socket,
         }
+    }
+
+    fn add_to(&self, series: &mut LinkSeries) {
+        for (cell, more) in [
+            (&mut series.operations, self.operations),
+            (&mut series.wire_ns, self.wire_ns),
+            (&mut series.peer_ns, self.peer_ns),
+            (&mut series.retransmits, self.retransmits),
+            (&mut series.bytes, self.bytes),
+            (&mut series.waited_ns, self.waited_ns),
+            (&mut series.copied_ns, self.copied_ns),
+            (&mut series.disk_ns, self.disk_ns),
+            (&mut series.arrived_bytes, self.arrived_bytes),
+            (&mut series.arrived_ns, self.arrived_ns),
+        ] {
+            *cell = cell.saturating_add(more);
+        }
+        series.socket = series.socket.with(u64::saturating_add, self.socket);
     }
 
     /// Each number together with that of another.
@@ -191,6 +223,12 @@ impl LinkCounters {
             peer_ns: combine(self.peer_ns, other.peer_ns),
             retransmits: combine(self.retransmits, other.retransmits),
             bytes: combine(self.bytes, other.bytes),
+            waited_ns: combine(self.waited_ns, other.waited_ns),
+            copied_ns: combine(self.copied_ns, other.copied_ns),
+            disk_ns: combine(self.disk_ns, other.disk_ns),
+            arrived_bytes: combine(self.arrived_bytes, other.arrived_bytes),
+            arrived_ns: combine(self.arrived_ns, other.arrived_ns),
+            socket: self.socket.with(&combine, other.socket),
         }
     }
 }
@@ -218,7 +256,7 @@ fn see(series: &mut LinkSeries, link: &LinkReading, now_ms: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_activity::{Link, LinkRole, Page, PageDirectory, pages};
+    use perigee_activity::{Arrival, Link, LinkRole, Page, PageDirectory, Stages, pages};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
@@ -241,7 +279,7 @@ mod tests {
         let two = [(); 2].map(|()| Link::claim(page, "eth1", peer, LinkRole::Asks));
         for link in &two {
             link.look(Some(one.as_fd()));
-            link.record(5_000_000_000, 10);
+            link.record(&Stages::whole(5_000_000_000, 0), 10, Arrival::default());
         }
         let mut links = Links::default();
         let now_ms = crate::collector::since_1970_ms();
@@ -278,7 +316,7 @@ mod tests {
             let peer = std::net::Ipv4Addr::new(10, 0, high, low);
             let link = Link::claim(page, "eth0", peer.into(), LinkRole::Asks);
             for _ in 0..exchanges {
-                link.record(1, 1);
+                link.record(&Stages::whole(1, 0), 1, Arrival::default());
             }
         }
         let mut after = pages(directory).into_iter().map(|page| page.path().to_owned());

@@ -3,7 +3,7 @@
 use super::{STALLED, stalled};
 use crate::board::SnapshotBoard;
 use crate::{Agent, AgentOptions};
-use perigee_activity::{Direction, Page, PageDirectory, Route, Slot, SlotKey};
+use perigee_activity::{Direction, Page, PageDirectory, Route, Slot, SlotKey, Stages};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn agent() -> Fixture {
     let directory = PageDirectory::new(folder.path().join("activity"));
     let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
     let slot = Slot::claim(page, SlotKey::new("eth7", Route::Tcp, Direction::Write, 2)).unwrap();
-    slot.record(4096, 30_000, 500);
+    slot.record(4096, &Stages::whole(30_000, 500));
     std::mem::drop(slot);
     let options = AgentOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
