@@ -47,7 +47,10 @@ fn probes() -> Result<Probes, BenchError> {
     let number = nix::net::if_::if_nametoindex("lo").map_err(failed)?;
     let loopback = BTreeSet::from([(number, "lo".to_owned())]);
     let mut refused = probes.watch_interfaces(&loopback);
-    refused.extend(probes.watch_groups(&own_group().into_iter().collect()));
+    let own = perigee_activity::control_group();
+    if let Some((top, own)) = top_group().zip(own) {
+        probes.watch_groups(&top, &BTreeSet::from([own])).map_err(failed)?;
+    }
     let own = BTreeSet::from([std::process::id()]);
     probes.watch_processes(&own).map_err(failed)?;
     match refused.pop() {
@@ -56,12 +59,10 @@ fn probes() -> Result<Probes, BenchError> {
     }
 }
 
-fn own_group() -> Option<PathBuf> {
+fn top_group() -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
     let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?;
-    let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(PathBuf::from(mount.split(' ').nth(1)?).join(own))
+    Some(PathBuf::from(mount.split(' ').nth(1)?))
 }
 
 /// Work with probes between two takes without.

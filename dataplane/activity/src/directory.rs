@@ -190,6 +190,7 @@ mod tests {
         assert!(!found[0].program().is_empty());
         let own = std::fs::metadata("/proc/self/ns/net").unwrap().ino();
         assert_eq!(found[0].network(), Some(own));
+        assert_eq!(found[0].group(), crate::group::control_group());
         let slots = found[0].slots().unwrap();
         assert_eq!(slots.len(), 1);
         let reading = &slots[0];

@@ -100,6 +100,9 @@ pub(crate) struct PageHeader {
     /// Number of the network namespace that names of NICs belong to. Zero in pages of older builds,
     /// which do not say.
     pub(crate) network: AtomicU64,
+    /// Number of the control group of version 2 in which the page was made. Zero if it is not
+    /// known, and in pages of older builds.
+    pub(crate) group: AtomicU64,
 }
 
 /// The counters of one writer for one key.

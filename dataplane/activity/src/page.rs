@@ -4,6 +4,7 @@
 use crate::directory::PageDirectory;
 use crate::error::PageError;
 use crate::folder::{has_reader, mark_ended};
+use crate::group::control_group;
 use crate::layout::{
     Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
     SLOT_BYTES, SlotKey, VERSION,
@@ -153,6 +154,7 @@ impl Page {
         }
         let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |space| space.ino());
         header.network.store(network, Ordering::Relaxed);
+        header.group.store(control_group().unwrap_or(0), Ordering::Relaxed);
         // Last: a reader that sees it finds the rest of the header.
         header.magic.store(MAGIC, Ordering::Release);
     }

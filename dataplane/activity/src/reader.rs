@@ -22,6 +22,7 @@ pub struct PageReader {
     pid: u32,
     program: String,
     network: u64,
+    group: u64,
     is_ended: bool,
     /// Of one link, which depends on the page's version.
     link_bytes: usize,
@@ -132,6 +133,7 @@ impl PageReader {
             pid,
             program,
             network: u64::from_ne_bytes(word(&header, offset_of!(PageHeader, network))),
+            group: u64::from_ne_bytes(word(&header, offset_of!(PageHeader, group))),
             is_ended,
             link_bytes,
         })
@@ -168,6 +170,12 @@ impl PageReader {
     /// Number of the network namespace that its NICs are in; `None` in the page of an older build.
     pub fn network(&self) -> Option<u64> {
         Some(self.network).filter(|network| *network != 0)
+    }
+
+    /// Number of the control group of version 2 in which the page was made; `None` if its process
+    /// could not see that.
+    pub fn group(&self) -> Option<u64> {
+        Some(self.group).filter(|group| *group != 0)
     }
 
     /// Name of the program.

@@ -20,6 +20,7 @@ use crate::watch::Watch;
 use flows::Flows;
 use links::Links;
 use pages::Pages;
+use perigee_activity::PageListing;
 use perigee_probe_loader::{Feature, FeatureState, Probes, SlowBatches};
 use perigee_topology::Topology;
 use samples::Samples;
@@ -96,7 +97,7 @@ impl Collector {
         let found = FoundProcesses::of(&roots, &pages.living);
         let nics = host::nics(&roots, &topology, &self.options.interfaces);
         let interfaces = host::interfaces(&roots, &topology, &self.options.interfaces);
-        self.adjust(&interfaces, &found);
+        self.adjust(&interfaces, &pages, &found);
         let taken_ms = since_1970_ms();
         let mut snapshot = Snapshot {
             taken_ms,
@@ -169,7 +170,12 @@ impl Collector {
 
     /// Watches what is there now: interfaces, our threads and processes, batches while the agent is
     /// read.
-    fn adjust(&mut self, interfaces: &BTreeSet<(u32, String)>, found: &FoundProcesses) {
+    fn adjust(
+        &mut self,
+        interfaces: &BTreeSet<(u32, String)>,
+        pages: &PageListing,
+        found: &FoundProcesses,
+    ) {
         let Some(probes) = &mut self.probes else {
             return;
         };
@@ -179,7 +185,7 @@ impl Collector {
         }
         let roots = &self.options.roots;
         self.troubles = [
-            unseen::watch_groups(probes, found, &self.groups),
+            unseen::watch_groups(probes, pages, found, &self.groups),
             unseen::watch_batches(probes, found, roots, watched),
         ]
         .into_iter()

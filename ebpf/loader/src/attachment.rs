@@ -1,5 +1,5 @@
-//! Attachments to what comes and goes: interfaces, control groups, program files. Each is a link of
-//! this process.
+//! Attachments to what comes and goes: interfaces, the highest control group, program files. Each is
+//! a link of this process.
 
 use crate::error::ProbeError;
 use crate::mark::find_mark;
@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An interface, as one network namespace knows it.
 pub(crate) type Interface = (u32, String);
@@ -20,7 +20,7 @@ pub(crate) type Interface = (u32, String);
 #[derive(Default)]
 pub(crate) struct Attachments {
     interfaces: BTreeMap<Interface, [SchedClassifierLink; 2]>,
-    groups: BTreeMap<PathBuf, SockOpsLink>,
+    top_group: Option<(PathBuf, SockOpsLink)>,
     /// By file, whatever its path: many processes run one program, and its batches must be counted
     /// once. `None` has no mark.
     marks: BTreeMap<FileIdentity, Option<UProbeLink>>,
@@ -50,23 +50,13 @@ impl Attachments {
         failed
     }
 
-    /// The same for control groups of our processes.
-    pub(crate) fn sync_groups(
-        &mut self,
-        ebpf: &mut Ebpf,
-        wanted: &BTreeSet<PathBuf>,
-    ) -> Vec<(String, ProbeError)> {
-        self.groups.retain(|group, _| wanted.contains(group));
-        let mut failed = Vec::new();
-        for group in wanted {
-            if !self.groups.contains_key(group) {
-                match attach_group(ebpf, group) {
-                    Ok(link) => drop(self.groups.insert(group.clone(), link)),
-                    Err(error) => failed.push((group.display().to_string(), error)),
-                }
-            }
+    /// Attaches to the highest control group, once.
+    pub(crate) fn keep_top_group(&mut self, ebpf: &mut Ebpf, top: &Path) -> Result<(), ProbeError> {
+        if self.top_group.as_ref().is_none_or(|(attached, _)| attached != top) {
+            self.top_group = None;
+            self.top_group = Some((top.to_owned(), attach_group(ebpf, top)?));
         }
-        failed
+        Ok(())
     }
 
     /// The same for program files that have the mark; files without one are looked at once.
@@ -96,10 +86,9 @@ impl Attachments {
         failed
     }
 
-    /// How many interfaces, control groups and program files are watched.
-    pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        let marks = self.marks.values().flatten().count();
-        (self.interfaces.len(), self.groups.len(), marks)
+    /// How many interfaces and program files are watched.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.interfaces.len(), self.marks.values().flatten().count())
     }
 }
 
@@ -132,7 +121,7 @@ fn attach_interface(ebpf: &mut Ebpf, name: &str) -> Result<[SchedClassifierLink;
     Ok([ingress, egress])
 }
 
-fn attach_group(ebpf: &mut Ebpf, path: &PathBuf) -> Result<SockOpsLink, ProbeError> {
+fn attach_group(ebpf: &mut Ebpf, path: &Path) -> Result<SockOpsLink, ProbeError> {
     let group = File::open(path)
         .map_err(|error| ProbeError::File { path: path.display().to_string(), error })?;
     let program = program!(ebpf, "tcp_round_trip", SockOps);

@@ -13,9 +13,13 @@ const MAGIC: u32 = 0xeb9f;
 
 /// The offset globals of the probes, the members they stand for, and the features that are off
 /// without them.
-const OFFSETS: [(&str, &str, &str, &[Feature]); 21] = [
+const OFFSETS: [(&str, &str, &str, &[Feature]); 25] = [
     ("SOCK_RX_INTERFACE", "sock", "sk_rx_dst_ifindex", &[Feature::RoundTrips, Feature::TcpEvents]),
     ("SOCK_NETWORK", "sock_common", "skc_net", &[Feature::RoundTrips, Feature::TcpEvents]),
+    ("SOCK_GROUP_DATA", "sock", "sk_cgrp_data", &[Feature::RoundTrips]),
+    ("GROUP_DATA_GROUP", "sock_cgroup_data", "cgroup", &[Feature::RoundTrips]),
+    ("GROUP_NODE", "cgroup", "kn", &[Feature::RoundTrips]),
+    ("NODE_NUMBER", "kernfs_node", "id", &[Feature::RoundTrips]),
     ("DEVICE_NETWORK", "net_device", "nd_net", &[Feature::Drops]),
     ("NETWORK_COMMON", "net", "ns", NETWORKED),
     ("COMMON_NUMBER", "ns_common", "inum", NETWORKED),

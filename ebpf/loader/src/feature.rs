@@ -79,7 +79,7 @@ impl Feature {
             Self::Nics => "bytes and packets per NIC",
             Self::RoundTrips => {
                 "round trip times per NIC of TCP connections that were opened since the agent started, in the control \
-                 groups of our processes; if one is in the root group, of the whole host"
+                 groups of our processes; where one is in the root group, of all that is there"
             }
             Self::TcpEvents => "TCP retransmits and resets per NIC",
             Self::Drops => "dropped packets by reason",

@@ -10,6 +10,7 @@ mod btf;
 mod capability;
 mod error;
 mod feature;
+mod groups;
 mod limits;
 mod mark;
 mod object;

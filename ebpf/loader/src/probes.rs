@@ -7,6 +7,7 @@ use crate::btf::{KernelTypes, MissingMember};
 use crate::capability::{Capability, held_capabilities};
 use crate::error::ProbeError;
 use crate::feature::{Feature, FeatureState};
+use crate::groups::Groups;
 use crate::limits::MARK_FILES_MAX;
 use crate::object;
 use crate::slow::SlowBatches;
@@ -16,7 +17,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use perigee_probe_types::TaskTotals;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Loaded probes. Dropping them detaches everything.
@@ -24,6 +25,7 @@ pub struct Probes {
     ebpf: Ebpf,
     states: BTreeMap<Feature, FeatureState>,
     attachments: Attachments,
+    groups: Groups,
     drop_reasons: HashMap<u32, String>,
     threads: BTreeSet<u32>,
     processes: BTreeSet<u32>,
@@ -61,6 +63,7 @@ impl Probes {
             ebpf,
             states: BTreeMap::new(),
             attachments: Attachments::default(),
+            groups: Groups::default(),
             drop_reasons: types.enumerators("skb_drop_reason"),
             threads: BTreeSet::new(),
             processes: BTreeSet::new(),
@@ -84,8 +87,8 @@ impl Probes {
         self.states.get(&feature).is_some_and(FeatureState::works)
     }
 
-    /// How many interfaces, control groups and program files are watched.
-    pub fn watched(&self) -> (usize, usize, usize) {
+    /// How many interfaces and program files are watched.
+    pub fn watched(&self) -> (usize, usize) {
         self.attachments.counts()
     }
 
@@ -141,12 +144,17 @@ impl Probes {
         self.attachments.sync_interfaces(&mut self.ebpf, interfaces)
     }
 
-    /// Watches the connections of these control groups (folders of cgroup2) and no others.
-    pub fn watch_groups(&mut self, groups: &BTreeSet<PathBuf>) -> Vec<(String, ProbeError)> {
+    /// Watches the connections of these control groups, by the kernel's numbers, which lie below
+    /// the folder `top` of cgroup2. A group that is new among them counts with what it did lately.
+    ///
+    /// # Errors
+    /// The folder cannot be attached to, or a map cannot be changed.
+    pub fn watch_groups(&mut self, top: &Path, groups: &BTreeSet<u64>) -> Result<(), ProbeError> {
         if !self.works(Feature::RoundTrips) {
-            return Vec::new();
+            return Ok(());
         }
-        self.attachments.sync_groups(&mut self.ebpf, groups)
+        self.attachments.keep_top_group(&mut self.ebpf, top)?;
+        self.groups.sync(&mut self.ebpf, groups)
     }
 
     /// Watches batches of processes that run these program files; an empty set costs nothing.

@@ -12,6 +12,10 @@ offsets! {
     SOCK_RX_INTERFACE,
     /// Every socket begins with a `sock_common`.
     SOCK_NETWORK,
+    SOCK_GROUP_DATA,
+    GROUP_DATA_GROUP,
+    GROUP_NODE,
+    NODE_NUMBER,
     SKB_DEVICE,
     DEVICE_INDEX,
     DEVICE_NETWORK,

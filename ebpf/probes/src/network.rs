@@ -1,15 +1,18 @@
 //! Interfaces and TCP connections.
 
 use crate::kernel::{
-    self, DEVICE_INDEX, DEVICE_NETWORK, SKB_DEVICE, SOCK_NETWORK, SOCK_RX_INTERFACE, offset,
+    self, DEVICE_INDEX, DEVICE_NETWORK, GROUP_DATA_GROUP, GROUP_NODE, NODE_NUMBER, SKB_DEVICE,
+    SOCK_GROUP_DATA, SOCK_NETWORK, SOCK_RX_INTERFACE, offset,
 };
-use aya_ebpf::bindings::{BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
+use crate::loss;
+use aya_ebpf::bindings::{BPF_NOEXIST, BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
 use aya_ebpf::helpers::{bpf_get_socket_cookie, bpf_skc_to_tcp_sock};
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
-use aya_ebpf::maps::{LruHashMap, PerCpuArray};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, LruPerCpuHashMap, PerCpuArray};
 use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
 use perigee_probe_types::{
-    ANSWERING_MAX, DROP_REASONS_MAX, INTERFACES_MAX, NicTotals, TcpTotals, drop_slot,
+    ANSWERING_MAX, DROP_REASONS_MAX, DurationHistogram, GroupKey, INTERFACES_MAX, Loss, NicTotals,
+    OTHER_GROUPS_MAX, OUR_GROUPS_MAX, TcpTotals, drop_slot,
 };
 
 #[map]
@@ -25,6 +28,16 @@ static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX
 /// round trip holds the pause between.
 #[map]
 static ANSWERING: LruHashMap<u64, u64> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
+/// Control groups of our processes, by the kernel's number.
+#[map]
+static OUR_GROUPS: HashMap<u64, u8> = HashMap::with_max_entries(OUR_GROUPS_MAX, 0);
+/// Round trips of all other groups: user space takes them over when it learns that one is ours.
+#[map]
+static OTHERS: LruPerCpuHashMap<GroupKey, DurationHistogram> =
+    LruPerCpuHashMap::with_max_entries(OTHER_GROUPS_MAX, 0);
+/// Too large for the stack.
+#[map]
+static NO_ROUND_TRIPS: Array<DurationHistogram> = Array::with_max_entries(1, 0);
 #[map]
 static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_REASONS_MAX, 0);
 
@@ -72,7 +85,8 @@ pub fn nic_egress(context: TcContext) -> i32 {
     TC_ACT_UNSPEC
 }
 
-/// Sits on the control groups of our processes, so foreign connections cost nothing.
+/// Sits on the highest control group there is: the kernel samples only connections that asked for
+/// it when they began, and whose they are may be known later.
 #[sock_ops]
 pub fn tcp_round_trip(context: SockOpsContext) -> u32 {
     match context.op() {
@@ -130,13 +144,17 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
     if socket.is_null() {
         return;
     }
-    let interface = interface_of(socket);
+    let interface = slot(interface_of(socket));
     let round_trip_ns = u64::from(round_trip_us) * 1000;
-    if let Some(totals) = TCP.get_ptr_mut(slot(interface)) {
+    let group = group_of(socket);
+    if OUR_GROUPS.get_ptr(&group).is_none() {
+        return count_of_other(GroupKey { group, interface, reserved: 0 }, round_trip_ns);
+    }
+    if let Some(totals) = TCP.get_ptr_mut(interface) {
         // SAFETY: the slot belongs to this CPU.
         unsafe { (*totals).round_trip.add(round_trip_ns) };
     }
-    if let Some(shortest) = SHORTEST.get_ptr_mut(slot(interface)) {
+    if let Some(shortest) = SHORTEST.get_ptr_mut(interface) {
         // SAFETY: the slot belongs to this CPU; user space only sets it to 0, which may lose one
         // value.
         unsafe {
@@ -145,6 +163,29 @@ fn count_round_trip(operations: *mut bpf_sock_ops) {
             }
         }
     }
+}
+
+/// Counts a round trip of a group that is not known to be ours, or not yet.
+#[inline(always)]
+fn count_of_other(key: GroupKey, round_trip_ns: u64) {
+    let found = OTHERS.get_ptr_mut(&key).or_else(|| {
+        let _ = OTHERS.insert(&key, NO_ROUND_TRIPS.get(0)?, u64::from(BPF_NOEXIST));
+        OTHERS.get_ptr_mut(&key)
+    });
+    match found {
+        // SAFETY: the value belongs to this CPU.
+        Some(found) => unsafe { (*found).add(round_trip_ns) },
+        None => loss::count(Loss::GroupMap),
+    }
+}
+
+/// The kernel's number of the control group that a socket was made in; 0 if it does not say.
+#[inline(always)]
+fn group_of(socket: *const u8) -> u64 {
+    let place = offset(&SOCK_GROUP_DATA) + offset(&GROUP_DATA_GROUP);
+    let group = kernel::member::<*const u8>(socket, place);
+    let node = group.and_then(|group| kernel::member::<*const u8>(group, offset(&GROUP_NODE)));
+    node.and_then(|node| kernel::member(node, offset(&NODE_NUMBER))).unwrap_or(0)
 }
 
 /// The interface that a socket last received on; 0 for one of another network namespace, which

@@ -30,6 +30,17 @@ impl DurationHistogram {
         }
     }
 
+    /// The values that were counted after `base`, an earlier state of this one.
+    pub fn since(&self, base: &Self) -> Self {
+        let mut rest = *self;
+        rest.count = self.count.wrapping_sub(base.count);
+        rest.sum = self.sum.wrapping_sub(base.sum);
+        for (cell, before) in rest.buckets.iter_mut().zip(base.buckets) {
+            *cell = cell.wrapping_sub(before);
+        }
+        rest
+    }
+
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.count = self.count.wrapping_add(other.count);
@@ -100,5 +111,6 @@ mod tests {
         one.merge(&two);
         assert_eq!((one.count, one.sum), (3, 200 + (1 << 50)));
         assert_eq!((one.buckets[6], one.buckets[BUCKETS - 1]), (2, 1));
+        assert_eq!(one.since(&two).count, 1);
     }
 }

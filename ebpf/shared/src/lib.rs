@@ -14,7 +14,9 @@ mod user;
 pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBatch, TENANT_BYTES};
 pub use block::{BlockKey, BlockOperation, BlockTotals};
 pub use histogram::{BUCKETS, DurationHistogram, bucket};
-pub use network::{ANSWERING_MAX, INTERFACES_MAX, NicTotals, TcpTotals};
+pub use network::{
+    ANSWERING_MAX, GroupKey, INTERFACES_MAX, NicTotals, OTHER_GROUPS_MAX, OUR_GROUPS_MAX, TcpTotals,
+};
 pub use task::{TaskBooks, TaskTotals, UringTotals};
 
 /// Drop reasons with a slot of their own; the kernel has about 130. The last slot is for all
@@ -44,12 +46,20 @@ pub enum Loss {
     BatchMap = 3,
     /// The batch mark could not be read.
     BatchRead = 4,
+    /// The map of round trips by control group was full.
+    GroupMap = 5,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::BlockStart, Self::UringStart, Self::SlowRing, Self::BatchMap, Self::BatchRead];
+    pub const ALL: [Self; 6] = [
+        Self::BlockStart,
+        Self::UringStart,
+        Self::SlowRing,
+        Self::BatchMap,
+        Self::BatchRead,
+        Self::GroupMap,
+    ];
 
     /// Value of the `reason` label.
     pub fn label(self) -> &'static str {
@@ -59,6 +69,7 @@ impl Loss {
             Self::SlowRing => "slow_batches",
             Self::BatchMap => "batch_labels",
             Self::BatchRead => "batch_mark",
+            Self::GroupMap => "control_groups",
         }
     }
 }

@@ -6,7 +6,26 @@ use crate::histogram::DurationHistogram;
 pub const INTERFACES_MAX: u32 = 4096;
 
 /// Connections opened by peers that are tracked one by one; those idle for longest give way.
-pub const ANSWERING_MAX: u32 = 4096;
+pub const ANSWERING_MAX: u32 = 65_536;
+
+/// Control groups of our processes.
+pub const OUR_GROUPS_MAX: u32 = 16_384;
+
+/// Pairs of other control group and interface whose round trips wait for the word that they are
+/// ours; those idle for longest give way.
+pub const OTHER_GROUPS_MAX: u32 = 512;
+
+/// Round trips behind an interface in a control group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(C)]
+pub struct GroupKey {
+    /// The kernel's number of the group.
+    pub group: u64,
+    /// Number of the interface.
+    pub interface: u32,
+    /// Zero.
+    pub reserved: u32,
+}
 
 /// What passed an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

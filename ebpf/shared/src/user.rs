@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "it vouches that messages of probes are plain bytes")]
 
 use crate::{
-    BatchKey, BatchMark, BatchTotals, BlockKey, BlockTotals, NicTotals, SlowBatch, TaskTotals,
-    TcpTotals, UringTotals,
+    BatchKey, BatchMark, BatchTotals, BlockKey, BlockTotals, DurationHistogram, GroupKey,
+    NicTotals, SlowBatch, TaskTotals, TcpTotals, UringTotals,
 };
 
 macro_rules! plain {
@@ -19,6 +19,8 @@ plain!(
     BatchTotals,
     BlockKey,
     BlockTotals,
+    DurationHistogram,
+    GroupKey,
     NicTotals,
     SlowBatch,
     TaskTotals,

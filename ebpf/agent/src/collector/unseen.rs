@@ -3,6 +3,7 @@
 
 use crate::explain::ProbeLimit;
 use crate::host::{self, Cgroups, FoundProcesses, OurProcess};
+use perigee_activity::{PageListing, PageReader};
 use perigee_probe_loader::{Feature, Probes};
 use perigee_topology::Roots;
 use std::collections::BTreeSet;
@@ -14,28 +15,46 @@ const NAMESPACE_REMEDY: &str = "run the agent in the host's PID namespace: hostP
                                 DaemonSet), or docker run --pid=host";
 const FILES_REMEDY: &str = "give the agent CAP_SYS_PTRACE, and let its user read the program files";
 
-/// Watches the connections of all groups that our processes are in.
+/// Watches the connections of all groups that our processes are in, or were when they made their
+/// pages.
 pub(super) fn watch_groups(
     probes: &mut Probes,
+    pages: &PageListing,
     found: &FoundProcesses,
     groups: &Cgroups,
 ) -> Option<(Feature, ProbeLimit)> {
-    let (mut folders, mut unseen) = (BTreeSet::new(), Unseen::default());
+    let mut numbers: BTreeSet<u64> = pages.opened().filter_map(PageReader::group).collect();
+    let mut unseen = Unseen::default();
     for process in &found.processes {
         let Some(group) = &process.group else {
             unseen.add(process, "it is in no control group of version 2");
             continue;
         };
-        match groups.folder(group) {
-            Ok(folder) => drop(folders.insert(folder)),
+        match groups.number(group) {
+            Ok(number) => drop(numbers.insert(number)),
             Err(error) => unseen.add(process, &error.to_string()),
         }
     }
-    for (target, error) in probes.watch_groups(&folders) {
-        unseen.note(format!("{target}: {error}"));
+    match groups.top() {
+        Ok(top) => {
+            if let Err(error) = probes.watch_groups(top, &numbers) {
+                unseen.note(error.to_string());
+                numbers.clear();
+            }
+        }
+        Err(error) => {
+            unseen.note(error.to_string());
+            numbers.clear();
+        }
     }
-    let (_, watched, _) = probes.watched();
-    let trouble = unseen.and_hidden(found, "connections of", watched == 0, GROUPS_REMEDY)?;
+    // The group of a process that is not seen is known all the same, if its page names it.
+    let is_known = |(program, pid): &(String, u32)| {
+        let mut named = pages.living.iter().filter(|page| page.group().is_some());
+        named.any(|page| page.pid() == *pid && page.program() == program)
+    };
+    let hidden = found.hidden.iter().filter(|hidden| !is_known(hidden)).cloned().collect();
+    let found = FoundProcesses { processes: Vec::new(), hidden };
+    let trouble = unseen.and_hidden(&found, "connections of", numbers.is_empty(), GROUPS_REMEDY)?;
     Some((Feature::RoundTrips, trouble))
 }
 

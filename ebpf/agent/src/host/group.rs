@@ -4,6 +4,7 @@
 
 use crate::limits::GROUPS_SEARCHED_MAX;
 use perigee_topology::Roots;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Why the group of a process has no folder here.
@@ -89,8 +90,20 @@ impl Cgroups {
         }
     }
 
+    /// The highest group that can be seen.
+    pub(crate) fn top(&self) -> Result<&Path, GroupError> {
+        self.mount.as_deref().ok_or(GroupError::NotMounted)
+    }
+
+    /// The kernel's number of a group.
+    pub(crate) fn number(&self, group: &str) -> Result<u64, GroupError> {
+        let folder = self.folder(group)?;
+        let facts = std::fs::metadata(&folder);
+        facts.map(|facts| facts.ino()).map_err(|_| GroupError::Absent(folder.display().to_string()))
+    }
+
     /// The folder of a group, as the kernel gives it, without the leading slash.
-    pub(crate) fn folder(&self, group: &str) -> Result<PathBuf, GroupError> {
+    fn folder(&self, group: &str) -> Result<PathBuf, GroupError> {
         let mount = self.mount.as_ref().ok_or(GroupError::NotMounted)?;
         let below = self.below(group);
         let below = below.ok_or_else(|| GroupError::OutOfReach(group.to_owned()))?;

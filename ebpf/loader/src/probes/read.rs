@@ -37,7 +37,8 @@ impl Probes {
         if !has_slot(interface) {
             return Ok(None);
         }
-        let totals = sum_tcp(&self.array_slot::<TcpTotals>("TCP", interface)?);
+        let mut totals = sum_tcp(&self.array_slot::<TcpTotals>("TCP", interface)?);
+        totals.round_trip.merge(&self.groups.taken_over(interface));
         Ok(Some(TcpReading { interface, totals }))
     }
 

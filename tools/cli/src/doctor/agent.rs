@@ -79,9 +79,18 @@ pub(super) fn control_groups(host: &HostFacts) -> CheckOutcome {
     if is_mounted {
         return CheckOutcome::fine();
     }
+    // A mount over those of version 1 would hide the controllers that limit the host's services.
+    let has_version_1 = mounts.lines().any(|line| line.split(' ').nth(2) == Some("cgroup"));
+    let remedy = match has_version_1 {
+        true => {
+            "mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none /sys/fs/cgroup/unified, or boot \
+             with systemd.unified_cgroup_hierarchy=1"
+        }
+        false => "mount -t cgroup2 none /sys/fs/cgroup",
+    };
     CheckOutcome::of([Finding::warning(
         "cgroup2",
         "no control groups of version 2 are mounted: round-trip times of connections are not seen",
-        "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",
+        remedy,
     )])
 }

@@ -42,5 +42,8 @@ pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
         file("cgroup2", "cgroup2", |sample| {
             sample.proc("self/mounts", "proc /proc proc rw 0 0");
         }),
+        file("cgroup2", "cgroup2", |sample| {
+            sample.proc("self/mounts", "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0");
+        }),
     ]
 }
