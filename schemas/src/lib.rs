@@ -11,6 +11,7 @@ pub mod frame_buffer;
 pub mod identity;
 pub mod limits;
 pub mod message;
+pub mod record;
 mod route;
 pub mod session;
 pub mod status;

@@ -17,6 +17,7 @@ use perigee_rdma::wire::{
 };
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
+use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::{Identity, Status, master as rpc, mover};
 
@@ -50,6 +51,11 @@ fn main() -> std::io::Result<()> {
     for (name, frame) in rails() {
         write(&corpus, "rails", name, &frame[HEADER_BYTES..])?;
         write(&corpus, "frame", name, &frame)?;
+    }
+    for (name, op) in
+        [("commit", RecordOp::Commit), ("free", RecordOp::Free), ("flags", RecordOp::Flags)]
+    {
+        write(&corpus, "record", name, &record(op))?;
     }
     let untyped = Frame { typed: false, ..Frame::new(PeerKind::Connection, CONNECTION.to_owned()) };
     write(&corpus, "handshake", "untyped", &untyped.encode())
@@ -122,6 +128,25 @@ fn rails() -> [(&'static str, Vec<u8>); 4] {
         ("offer", encode_offer(&offer)),
         ("answer", encode_answer(&Ok(answer))),
     ]
+}
+
+/// One record of a journal.
+fn record(op: RecordOp) -> Vec<u8> {
+    let record = Record {
+        op,
+        flags: Record::HARD_PIN,
+        checksum: 1,
+        sequence: 2,
+        generation: 3,
+        offset: 4096,
+        payload_bytes: 5,
+        client: Identity(6),
+        key: b"one",
+        group: b"two",
+    };
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    bytes
 }
 
 fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {

@@ -1,4 +1,5 @@
-//! One entry per decoder of bytes that a stranger can send; fuzzers and corpus replay call these.
+//! One entry per decoder of bytes that a stranger can send or a crash can leave; fuzzers and corpus
+//! replay call these.
 //! Invariant: whatever the bytes, an entry returns, and what it accepted it has read to the end.
 
 mod discovery;
@@ -8,6 +9,7 @@ use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
+use perigee_schemas::record::Record;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
 use perigee_schemas::{mover, rails as rails_rpc};
 
@@ -16,13 +18,14 @@ use perigee_schemas::{mover, rails as rails_rpc};
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
-pub const DECODERS: [Decoder; 6] = [
+pub const DECODERS: [Decoder; 7] = [
     ("frame", frame),
     ("session", session),
     ("message", message),
     ("handshake", discovery::handshake),
     ("document", discovery::document),
     ("rails", rails::rails),
+    ("record", record),
 ];
 
 /// A whole frame: header, checksum, and the body as what the header says it is.
@@ -89,6 +92,17 @@ pub fn message(bytes: &[u8]) -> bool {
         return false;
     };
     body_of(KINDS[usize::from(*choice) % KINDS.len()], body)
+}
+
+/// The first record of a journal.
+pub fn record(bytes: &[u8]) -> bool {
+    let Ok(record) = Record::decode(bytes) else {
+        return false;
+    };
+    let mut again = Vec::new();
+    record.encode(&mut again);
+    assert!(bytes.starts_with(&again), "a record has one encoding");
+    true
 }
 
 /// Decodes and walks a body. Debug output visits every field of every table.

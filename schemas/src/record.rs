@@ -1,0 +1,261 @@
+//! One entry of a journal: what became of one extent.
+//!
+//! | byte | what | byte | what |
+//! |---|---|---|---|
+//! | 0 | CRC-32C of everything after it, u32 | 16 | sequence, u64 |
+//! | 4 | length of the key, u16 | 24 | generation, u64 |
+//! | 6 | length of the group, u16 | 32 | offset, u64 |
+//! | 8 | operation, flags, version, zero | 40 | payload bytes, u64 |
+//! | 12 | CRC-32C of the payload, u32 | 48 | client, u128 |
+//! | 64 | the key, then the group | | |
+//!
+//! All integers are little-endian. A record that was written in part does not match its CRC. There
+//! is no padding: a record may begin at any byte.
+
+use crate::Identity;
+use crate::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
+
+/// Bytes of a record before its key.
+pub const RECORD_HEADER_BYTES: usize = 64;
+/// Longest record: the longest key in the group with the longest name.
+pub const RECORD_BYTES_MAX: usize = RECORD_HEADER_BYTES + 2 * KEY_BYTES_MAX;
+/// The form that this build writes, and the only one that it reads.
+const VERSION: u8 = 1;
+
+const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
+
+/// What became of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RecordOp {
+    /// It holds a complete object from now on.
+    Commit = 1,
+    /// It holds nothing any more.
+    Free = 2,
+    /// The flags of its object are now those of the record.
+    Flags = 3,
+}
+
+impl RecordOp {
+    fn from_byte(byte: u8) -> Option<Self> {
+        [Self::Commit, Self::Free, Self::Flags].into_iter().find(|op| *op as u8 == byte)
+    }
+}
+
+/// Why bytes are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The bytes end before the record does.
+    #[error("The record is cut off")]
+    Short,
+    /// The checksum is another one: it was written in part, or never.
+    #[error("The record is damaged")]
+    Damaged,
+    /// Its checksum is right and its content cannot be: another build wrote it.
+    #[error("The record is of a form that this build does not know: use the build that wrote it")]
+    Unknown,
+}
+
+/// What became of one extent, and what its object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What became of it.
+    pub op: RecordOp,
+    /// Facts about the object: [`Record::HARD_PIN`], [`Record::SOFT_PIN`].
+    pub flags: u8,
+    /// CRC-32C of the payload.
+    pub checksum: u32,
+    /// Its place among the records of one shard of the master: later ones have larger numbers.
+    pub sequence: u64,
+    /// Number of the allocation; of two records about one byte the larger number is right.
+    pub generation: u64,
+    /// Offset of the extent from the start of the segment, in bytes.
+    pub offset: u64,
+    /// Length of the payload in bytes.
+    pub payload_bytes: u64,
+    /// Client that wrote the object.
+    pub client: Identity,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its group, empty for none.
+    pub group: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The object is never evicted.
+    pub const HARD_PIN: u8 = 1;
+    /// The object is evicted last.
+    pub const SOFT_PIN: u8 = 2;
+    /// All flags there are.
+    pub const FLAGS: u8 = Self::HARD_PIN | Self::SOFT_PIN;
+
+    /// Bytes of the whole record.
+    pub fn encoded_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.key.len() + self.group.len()
+    }
+
+    /// Whether its fields lie within their bounds.
+    pub fn is_valid(&self) -> bool {
+        (1..=KEY_BYTES_MAX).contains(&self.key.len())
+            && self.group.len() <= KEY_BYTES_MAX
+            && (1..=OBJECT_BYTES_MAX).contains(&self.payload_bytes)
+            && self.flags & !Self::FLAGS == 0
+            && self.offset.checked_add(self.payload_bytes).is_some()
+    }
+
+    /// Appends the whole record to `bytes`. It must be valid.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        debug_assert!(self.is_valid(), "what is written can be read");
+        let start = bytes.len();
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&length(self.key));
+        bytes.extend_from_slice(&length(self.group));
+        bytes.extend_from_slice(&[self.op as u8, self.flags, VERSION, 0]);
+        bytes.extend_from_slice(&self.checksum.to_le_bytes());
+        for word in [self.sequence, self.generation, self.offset, self.payload_bytes] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.client.0.to_le_bytes());
+        bytes.extend_from_slice(self.key);
+        bytes.extend_from_slice(self.group);
+        debug_assert_eq!(bytes.len() - start, self.encoded_bytes(), "each field was written");
+        let checksum = crc32c(&bytes[start + 4..]);
+        bytes[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Reads the record at the start of `bytes`, which may go on after it.
+    ///
+    /// # Errors
+    /// The bytes are cut off, damaged, or of another form.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, RecordError> {
+        let (header, rest) =
+            bytes.split_first_chunk::<RECORD_HEADER_BYTES>().ok_or(RecordError::Short)?;
+        let (key_bytes, group_bytes) = (usize::from(half(header, 4)), usize::from(half(header, 6)));
+        if key_bytes > KEY_BYTES_MAX || group_bytes > KEY_BYTES_MAX {
+            return Err(RecordError::Damaged);
+        }
+        let texts = rest.get(..key_bytes + group_bytes).ok_or(RecordError::Short)?;
+        let covered = &bytes[4..RECORD_HEADER_BYTES + texts.len()];
+        if u32::from_le_bytes(field(header, 0)) != crc32c(covered) {
+            return Err(RecordError::Damaged);
+        }
+        let (key, group) = texts.split_at(key_bytes);
+        let word = |at| u64::from_le_bytes(field(header, at));
+        let record = Self {
+            op: RecordOp::from_byte(header[8]).ok_or(RecordError::Unknown)?,
+            flags: header[9],
+            checksum: u32::from_le_bytes(field(header, 12)),
+            sequence: word(16),
+            generation: word(24),
+            offset: word(32),
+            payload_bytes: word(40),
+            client: Identity(u128::from_le_bytes(field(header, 48))),
+            key,
+            group,
+        };
+        match header[10] == VERSION && header[11] == 0 && record.is_valid() {
+            true => Ok(record),
+            false => Err(RecordError::Unknown),
+        }
+    }
+}
+
+fn length(text: &[u8]) -> [u8; 2] {
+    u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes()
+}
+
+fn half(header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u16 {
+    u16::from_le_bytes(field(header, at))
+}
+
+fn field<const N: usize>(header: &[u8; RECORD_HEADER_BYTES], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| header[at + index])
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(bytes);
+    digest.finalize() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RECORD: Record<'static> = Record {
+        op: RecordOp::Commit,
+        flags: Record::SOFT_PIN,
+        checksum: 0xdead_beef,
+        sequence: 7,
+        generation: 1 << 40 | 9,
+        offset: 4096,
+        payload_bytes: 1000,
+        client: Identity(1 << 100 | 3),
+        key: b"key",
+        group: b"prompt",
+    };
+
+    fn encoded(record: &Record<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_record_costs_64_bytes_and_its_texts() {
+        assert_eq!(encoded(&RECORD).len(), 64 + 3 + 6);
+    }
+
+    #[test]
+    fn what_another_build_wrote_is_not_called_damage() {
+        let longest = vec![b'k'; KEY_BYTES_MAX];
+        let whole = Record { key: &longest, group: &longest, ..RECORD };
+        assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
+        for (at, byte) in [(8, 0), (8, 4), (9, 4), (10, 2), (11, 1)] {
+            let mut bytes = encoded(&RECORD);
+            bytes[at] = byte;
+            assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));
+            let checksum = crc32c(&bytes[4..]);
+            bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(Record::decode(&bytes), Err(RecordError::Unknown), "{at} {byte}");
+        }
+    }
+
+    #[test]
+    fn memory_that_was_never_written_is_no_record() {
+        assert_eq!(Record::decode(&[0; 200]), Err(RecordError::Damaged));
+    }
+
+    proptest! {
+        #[test]
+        fn every_record_comes_back(
+            op in prop_oneof![Just(RecordOp::Commit), Just(RecordOp::Free), Just(RecordOp::Flags)],
+            numbers in any::<(u32, u64, u64, u32, u128)>(),
+            flags in 0..=Record::FLAGS,
+            payload_bytes in 1..=OBJECT_BYTES_MAX,
+            key in proptest::collection::vec(any::<u8>(), 1..300),
+            group in proptest::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let (checksum, sequence, generation, offset, client) = numbers;
+            let offset = u64::from(offset);
+            let client = Identity(client);
+            let record = Record {
+                op, flags, checksum, sequence, generation, offset, payload_bytes, client,
+                key: &key, group: &group,
+            };
+            let mut bytes = encoded(&record);
+            bytes.extend_from_slice(b"what follows");
+            prop_assert_eq!(Record::decode(&bytes), Ok(record));
+        }
+
+        #[test]
+        fn a_cut_or_changed_record_is_refused(cut in 0_usize..73, bit in 0_usize..73 * 8) {
+            let mut bytes = encoded(&RECORD);
+            prop_assert!(Record::decode(&bytes[..cut]).is_err());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Record::decode(&bytes).is_err());
+        }
+    }
+}
