@@ -83,6 +83,15 @@ pub const GUESTS_MAX: usize = 1024;
 /// Pause after the kernel refused to accept a connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 
+/// Bytes before the regions of a journal: a page, so that regions can be given back whole.
+pub const JOURNAL_HEADER_BYTES: usize = 4096;
+/// Longest region of a journal.
+pub const JOURNAL_BYTES_MAX: usize = 64 << 30;
+/// A journal of fewer bytes is not compacted before it is full.
+pub const JOURNAL_COMPACT_BYTES_MIN: usize = 64 << 10;
+/// Memory of a journal that is made sure of at once.
+pub const JOURNAL_STEP_BYTES: usize = 256 << 10;
+
 // What the numbers above rely on of each other.
 const _: () = assert!(PART_BYTES.is_power_of_two() && PART_BYTES >= 4096);
 const _: () = assert!(AHEAD_BYTES.is_multiple_of(PART_BYTES));

@@ -3,14 +3,13 @@
 //! touch.
 
 use std::ffi::CStr;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use super::budget::Promise;
 use super::{Pages, SegmentError, SegmentOptions, SegmentWarning, ShortagePolicy};
 use crate::limits::{PART_BYTES, SEGMENT_BYTES_MAX, SEGMENT_CUT_BYTES_MIN};
-use crate::mapping::{Access, Mapping, page_bytes};
-use crate::{meminfo, numa};
+use crate::mapping::{Mapping, page_bytes};
+use crate::{memfd, meminfo, numa};
 
 const NAME: &CStr = c"perigee-segment";
 const SHMEM_ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
@@ -84,7 +83,7 @@ fn from_pool(
     let asked_bytes = page_bytes.and_then(|page_bytes| usize::try_from(page_bytes).ok());
     let size_flag = asked_bytes.map_or(0, |page_bytes| page_bytes.ilog2() << libc::MFD_HUGE_SHIFT);
     let page_bytes = asked_bytes.unwrap_or_else(meminfo::huge_page_bytes);
-    let made = sealed_mapping(bytes, page_bytes, libc::MFD_HUGETLB | size_flag);
+    let made = memfd::sealed(NAME, bytes, page_bytes, libc::MFD_HUGETLB | size_flag);
     let warn = |source| {
         warnings.push(SegmentWarning::NoHugetlb {
             page_kib: page_bytes >> 10,
@@ -100,7 +99,7 @@ fn ordinary(
     bytes: u64,
     warnings: &mut Vec<SegmentWarning>,
 ) -> Result<(OwnedFd, Mapping), SegmentError> {
-    let made = sealed_mapping(bytes, page_bytes(), 0);
+    let made = memfd::sealed(NAME, bytes, page_bytes(), 0);
     let (file, mapping) = made.map_err(|source| SegmentError::Memory {
         asked_bytes: bytes,
         available_bytes: meminfo::headroom().map_or(0, |room| room.left_bytes),
@@ -111,34 +110,6 @@ fn ordinary(
     if mapping.advise_huge_pages().is_err() || off {
         warnings.push(SegmentWarning::NoTransparentHugePages { setting });
     }
-    Ok((file, mapping))
-}
-
-/// A memfd of `bytes` rounded up to `unit_bytes`, sealed and mapped.
-fn sealed_mapping(
-    bytes: u64,
-    unit_bytes: usize,
-    extra_flags: libc::c_uint,
-) -> io::Result<(OwnedFd, Mapping)> {
-    debug_assert!(unit_bytes.is_multiple_of(page_bytes()));
-    let rounded = bytes.next_multiple_of(unit_bytes as u64);
-    let too_large = |_| io::Error::from_raw_os_error(libc::ENOMEM);
-    let mapped_bytes = usize::try_from(rounded).map_err(too_large)?;
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | extra_flags;
-    // SAFETY: the name is a C string, and the call has no other preconditions.
-    let raw = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
-    if raw < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and has no other owner.
-    let file = unsafe { OwnedFd::from_raw_fd(raw) };
-    nix::unistd::ftruncate(&file, libc::off_t::try_from(rounded).map_err(too_large)?)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: F_ADD_SEALS takes an integer and touches no memory of ours.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mapping = Mapping::shared(file.as_fd(), mapped_bytes, Access::ReadWrite)?;
     Ok((file, mapping))
 }
 
