@@ -27,6 +27,10 @@ pub struct ShardCounters {
     pub alloc_failures: u64,
     /// Put starts that got fewer replicas than asked for.
     pub partial_allocations: u64,
+    /// Keys asked for by existence checks.
+    pub total_checks: u64,
+    /// Of those, keys that were there.
+    pub valid_checks: u64,
     /// Keys looked up for reading.
     pub total_gets: u64,
     /// Of those, keys that were found.

@@ -254,6 +254,8 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         partial_allocations: counters.partial_allocations,
         memory_hits: counters.cache_hits,
         memory_hit_bytes: counters.cache_hit_bytes,
+        total_checks: counters.total_checks,
+        valid_checks: counters.valid_checks,
         valid_gets: counters.valid_gets,
         total_gets: counters.total_gets,
         evictions_attempted: counters.evictions_attempted,

@@ -31,8 +31,8 @@ pub struct NodeConfig {
     pub max_wait: Duration,
     /// How long a stop moves objects away first, and the master's HTTP port; `None` drops them.
     pub drain: Option<StopDrain>,
-    /// Where the HTTP routes are served, when switched on.
-    pub http: Option<SocketAddr>,
+    /// Whether and where the HTTP routes are served.
+    pub http: HttpPage,
     /// Settings of the data path.
     pub environment: StoreEnvironment,
     /// Log switches.
@@ -82,6 +82,17 @@ impl NodeName {
             NodeName::OfRoute(_) => NodeName::OfRoute(port),
         }
     }
+}
+
+/// Whether the node serves HTTP routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpPage {
+    /// They were switched off.
+    Off,
+    /// At this address, unless another program has it: nothing was said, and scrapers look there.
+    IfFree(SocketAddr),
+    /// At this address, which must be free.
+    Required(SocketAddr),
 }
 
 /// Where the node registers its segment besides the master.

@@ -1,7 +1,7 @@
 //! The node as a program, from configuration to a clean stop. Invariant: a stop signal ends it with
 //! success at any moment, also while it still waits for its master.
 
-use crate::config::NodeConfig;
+use crate::config::{HttpPage, NodeConfig};
 use crate::drain::DrainJobs;
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
@@ -90,7 +90,19 @@ fn announce_settings(config: &NodeConfig) {
 
 fn start_page(config: &NodeConfig, slot: &StoreSlot) -> Result<Option<HttpHandle>, NodeError> {
     let start = |address| StatusPage::start(address, slot.clone());
-    let page = config.http.map(start).transpose()?;
+    let page = match config.http {
+        HttpPage::Off => None,
+        HttpPage::Required(address) => Some(start(address)?),
+        HttpPage::IfFree(address) => start(address)
+            .inspect_err(|error| {
+                tracing::warn!(
+                    %error,
+                    "No metrics of this node over HTTP; --http_port=PORT chooses another port, \
+                     --enable_http_server=false ends this line"
+                );
+            })
+            .ok(),
+    };
     if let Some(page) = &page {
         tracing::info!(http = %page.local_addr(), "HTTP server started");
     }

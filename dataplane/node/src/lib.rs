@@ -15,7 +15,7 @@ mod signals;
 mod status_page;
 mod summary;
 
-pub use config::{NodeConfig, NodeStart, StopDrain};
+pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
 pub use drain::{DrainError, DrainJobs, Moved};
 pub use error::NodeError;

@@ -81,7 +81,7 @@ class Watched(Cluster):
             "prometheus", "prometheus", f"--config.file={self.configuration()}",
             f"--storage.tsdb.path={self.folder / 'data'}", f"--web.listen-address=127.0.0.1:{self.asked}",
         )
-        until(lambda: self.ask("perigee:flow_latency:p99"), "recorded series")
+        until(lambda: self.ask("instance_device:perigee_flow_latency_seconds:p99_rate1m"), "recorded series")
 
     def configuration(self):
         """The delivered configuration and rules with other ports and shorter times."""

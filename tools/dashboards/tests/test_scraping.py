@@ -36,11 +36,25 @@ def rules():
     return "".join(file.read_text() for file in files)
 
 
-@pytest.mark.parametrize("way", ["perigee.yml", "scrape.yml", "podmonitor.yaml"])
-def test_agents_are_scraped_under_the_job_that_alerts_ask_for(way):
-    wanted = set(re.findall(r'job="([^"]+)"', rules()))
-    assert wanted == {"perigee-agent"}
-    assert wanted <= {job for file, job, _ in jobs() if file == way}
+#: What each file scrapes: the whole of a small cluster, or the agents of a Kubernetes cluster.
+SCRAPED = {
+    "perigee.yml": {"perigee-master", "perigee-node", "perigee-agent"},
+    "scrape.yml": {"perigee-agent"},
+    "podmonitor.yaml": {"perigee-agent"},
+}
+
+
+@pytest.mark.parametrize("way", SCRAPED)
+def test_programs_are_scraped_under_the_jobs_that_alerts_ask_for(way):
+    assert SCRAPED["perigee.yml"] == set(re.findall(r'job="([^"]+)"', rules()))
+    assert SCRAPED[way] == {job for file, job, _ in jobs() if file == way}
+
+
+def test_the_chart_scrapes_under_these_jobs_too():
+    template = (FOLDER.parent / "deploy/helm/perigee/templates/podmonitor.yaml").read_text()
+    assert 'replacement: perigee-{{ get $jobs $name }}' in template
+    words = re.findall(r'"(\w+)"', re.search(r"\$jobs := dict (.*?) }}", template).group(1))
+    assert {f"perigee-{job}" for job in words[1::2]} == SCRAPED["perigee.yml"]
 
 
 def test_every_interval_and_the_one_in_the_readmes_fill_the_windows():

@@ -2,6 +2,7 @@
 //! and keep hosts apart.
 //! Invariant: what is committed under `grafana/` is what this chore writes.
 
+mod cluster;
 mod grafana;
 mod host;
 mod query;
@@ -20,10 +21,22 @@ struct Dashboard {
     title: String,
     uid: String,
     description: String,
-    /// Labels to choose from at the top.
+    /// Labels to choose from at the top, after the cluster.
     #[serde(default)]
     variables: Vec<String>,
+    /// Figures to type in at the top.
+    #[serde(default)]
+    inputs: Vec<Input>,
     rows: Vec<DashboardRow>,
+}
+
+/// A figure that no metric knows, such as a price; queries name it as `$NAME`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    name: String,
+    label: String,
+    value: f64,
 }
 
 #[derive(Debug, Deserialize)]

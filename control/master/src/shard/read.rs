@@ -21,6 +21,8 @@ impl KeyShard {
         let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
+        self.counters.total_checks += out.len() as u64;
+        self.counters.valid_checks += out.iter().filter(|status| **status == 1).count() as u64;
         for (object, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.touch(*object, Touch::Probe);
         }

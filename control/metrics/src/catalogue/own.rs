@@ -91,6 +91,13 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .ours(),
     Family::counter(
+        "perigee_lookups_total",
+        "keys",
+        "Keys asked for, by call (exist, get) and result (hit, miss)",
+    )
+    .labelled(&["call", "result"])
+    .ours(),
+    Family::counter(
         "perigee_lease_grants_total",
         "leases",
         "Leases granted: read for data, probe for existence",

@@ -67,6 +67,10 @@ pub struct MasterNumbers {
     pub memory_hits: u64,
     /// Payload bytes of those.
     pub memory_hit_bytes: u64,
+    /// Keys asked for by existence checks.
+    pub total_checks: u64,
+    /// Of those, keys that were there.
+    pub valid_checks: u64,
     /// Look-ups that found a complete replica.
     pub valid_gets: u64,
     /// Look-ups.
@@ -125,6 +129,8 @@ impl MasterNumbers {
         self.partial_allocations += other.partial_allocations;
         self.memory_hits += other.memory_hits;
         self.memory_hit_bytes += other.memory_hit_bytes;
+        self.total_checks += other.total_checks;
+        self.valid_checks += other.valid_checks;
         self.valid_gets += other.valid_gets;
         self.total_gets += other.total_gets;
         self.evictions_attempted += other.evictions_attempted;

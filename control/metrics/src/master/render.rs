@@ -96,6 +96,14 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     ] {
         samples.value(name, &[], value);
     }
+    for (call, found, asked) in [
+        ("exist", numbers.valid_checks, numbers.total_checks),
+        ("get", numbers.valid_gets, numbers.total_gets),
+    ] {
+        let lookups = "perigee_lookups_total";
+        samples.value(lookups, &[call, "hit"], found);
+        samples.value(lookups, &[call, "miss"], asked.saturating_sub(found));
+    }
     let moves = "perigee_moves_total";
     samples.value(moves, &["moved"], numbers.moved_replicas);
     samples.value(moves, &["failed"], numbers.failed_moves);

@@ -1,7 +1,7 @@
 //! From merged settings to [`NodeConfig`]. Invariant: what a table entry cannot check (addresses,
 //! lists, rules between settings) is checked here, with the name of the setting in the message.
 
-use super::{Metadata, NodeConfig, NodeName, StopDrain};
+use super::{HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_settings::congestion;
@@ -118,14 +118,16 @@ fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {
     Ok(Metadata::Required(server.to_owned()))
 }
 
-fn http(settings: &Settings) -> Result<Option<SocketAddr>, FlagError> {
-    if !settings.bool("enable_http_server") {
-        return Ok(None);
+fn http(settings: &Settings) -> Result<HttpPage, FlagError> {
+    let is_given = settings.is_given("enable_http_server");
+    if is_given && !settings.bool("enable_http_server") {
+        return Ok(HttpPage::Off);
     }
     let host = settings.text("http_host").trim_matches(['[', ']']);
     let address =
         host.parse().map_err(|_| refuse(settings, "http_host", "an IP address such as 0.0.0.0"))?;
-    Ok(Some(SocketAddr::new(address, settings.integer("http_port"))))
+    let address = SocketAddr::new(address, settings.integer("http_port"));
+    Ok(if is_given { HttpPage::Required(address) } else { HttpPage::IfFree(address) })
 }
 
 /// The environment's settings with those of the flags on top.

@@ -133,7 +133,8 @@ const HTTP: &[Flag] = &[
         "enable_http_server",
         ValueKind::Bool,
         "false",
-        "Serve /health, /metrics, /metrics/summary, /livez and /readyz",
+        "Serve /health, /metrics, /metrics/summary, /livez and /readyz; without this flag they are \
+         served if http_port is free; false serves nothing",
     ),
     Flag::new(
         "http_port",

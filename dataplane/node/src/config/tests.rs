@@ -79,7 +79,8 @@ fn defaults_are_those_of_mooncake() {
     assert_eq!(config.master, "127.0.0.1:50051");
     assert_eq!(config.segment_bytes, 4 << 30);
     assert_eq!(config.protocol, "tcp");
-    assert_eq!((config.http, config.max_wait.as_secs()), (None, 60));
+    assert_eq!(config.http, HttpPage::IfFree("0.0.0.0:9300".parse().unwrap()));
+    assert_eq!(config.max_wait.as_secs(), 60);
     let url = "http://127.0.0.1:8080/metadata".to_owned();
     assert_eq!(config.metadata, Metadata::IfThere(url));
     assert_eq!((config.warnings, config.changed), (Vec::new(), Vec::new()));
@@ -101,7 +102,8 @@ fn command_line_of_the_mooncake_guide_is_read() {
     assert_eq!(config.name, NodeName::Given("10.0.0.2:50052".to_owned()));
     assert_eq!(config.master, "10.0.0.1:50051");
     assert_eq!(config.metadata, Metadata::Required("P2PHANDSHAKE".to_owned()));
-    assert_eq!(config.http, Some("0.0.0.0:9301".parse().unwrap()));
+    assert_eq!(config.http, HttpPage::Required("0.0.0.0:9301".parse().unwrap()));
+    assert_eq!(load(&["--enable_http_server=false"]).unwrap().http, HttpPage::Off);
 }
 
 #[test]

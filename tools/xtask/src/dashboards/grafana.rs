@@ -1,6 +1,7 @@
 //! A dashboard in Grafana's form: a grid 24 columns wide.
 
-use super::{Dashboard, Panel, PanelKind};
+use super::cluster::{CLUSTER, chosen};
+use super::{Dashboard, Input, Panel, PanelKind};
 use serde_json::{Value, json};
 
 const COLUMNS: usize = 24;
@@ -78,7 +79,7 @@ fn draw(panel: &Panel, id: usize) -> Value {
     let targets = panel.queries.iter().enumerate().map(|(index, query)| {
         json!({
             "refId": char::from(b'A' + (index % 26) as u8).to_string(),
-            "expr": query.expr, "legendFormat": query.name,
+            "expr": chosen(&query.expr), "legendFormat": query.name,
             "format": if heat { "heatmap" } else { "time_series" },
             "datasource": datasource(),
         })
@@ -101,17 +102,33 @@ fn variables(dashboard: &Dashboard) -> Vec<Value> {
     let source = json!({
         "name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source",
     });
+    let cluster = label_variable(CLUSTER, "up");
     let labels = dashboard.variables.iter().enumerate().map(|(index, label)| {
         // Each choice narrows those after it.
-        let chosen = dashboard.variables.iter().take(index);
-        let chosen: Vec<_> = chosen.map(|other| format!("{other}=~\"${other}\"")).collect();
-        let chosen = chosen.join(",");
-        json!({
-            "name": label, "type": "query", "multi": true, "includeAll": true, "allValue": ".*",
-            "current": { "text": "All", "value": "$__all" }, "refresh": 2,
-            "datasource": datasource(),
-            "query": { "query": format!("label_values(perigee_nic_up{{{chosen}}}, {label})"), "refId": "A" },
-        })
+        let before = std::iter::once(CLUSTER).chain(dashboard.variables.iter().map(String::as_str));
+        let chosen: Vec<_> =
+            before.take(index + 1).map(|other| format!("{other}=~\"${other}\"")).collect();
+        label_variable(label, &format!("perigee_nic_up{{{}}}", chosen.join(",")))
     });
-    std::iter::once(source).chain(labels).collect()
+    let inputs = dashboard.inputs.iter().map(input_variable);
+    [source, cluster].into_iter().chain(labels).chain(inputs).collect()
+}
+
+/// A choice among the values that a label has in these series.
+fn label_variable(label: &str, series: &str) -> Value {
+    json!({
+        "name": label, "type": "query", "multi": true, "includeAll": true, "allValue": ".*",
+        "current": { "text": "All", "value": "$__all" }, "refresh": 2,
+        "datasource": datasource(),
+        "query": { "query": format!("label_values({series}, {label})"), "refId": "A" },
+    })
+}
+
+/// A figure that the reader types in.
+fn input_variable(input: &Input) -> Value {
+    let value = input.value.to_string();
+    json!({
+        "name": input.name, "type": "textbox", "label": input.label, "query": value,
+        "current": { "text": value, "value": value },
+    })
 }

@@ -8,6 +8,17 @@ use std::collections::BTreeSet;
 /// Labels that a scrape or a histogram adds.
 const ADDED: [&str; 4] = ["instance", "job", "le", "cluster"];
 const OURS: [&str; 3] = ["perigee_", "master_", "mooncake_"];
+/// What Prometheus itself records of each target.
+const UP: &str = "up";
+
+/// Whether a word is meant as the name of a series: of the catalogue, of a recording rule, or
+/// misspelt.
+pub(super) fn is_series(word: &str) -> bool {
+    word == UP
+        || word.contains(':')
+        || OURS.iter().any(|prefix| word.starts_with(prefix))
+        || family(word).is_some()
+}
 
 /// What is wrong with a query; empty if nothing is.
 pub(super) fn check(expr: &str, recorded: &BTreeSet<String>) -> Vec<String> {
@@ -22,14 +33,14 @@ pub(super) fn check(expr: &str, recorded: &BTreeSet<String>) -> Vec<String> {
             if !recorded.contains(word) {
                 findings.push(format!("no rule records {word}"));
             }
-        } else if OURS.iter().any(|prefix| word.starts_with(prefix)) {
+        } else if word == UP {
+            names += 1;
+        } else if is_series(word) {
             names += 1;
             match family(word) {
                 Some(family) => labels.extend(family.labels),
                 None => findings.push(format!("the catalogue has no {word}")),
             }
-        } else if word == "up" {
-            names += 1;
         }
     }
     if names == 0 {

@@ -125,6 +125,17 @@ fn a_lease_is_never_shortened_by_time_going_back() {
 }
 
 #[test]
+fn existence_checks_are_counted_with_their_hits() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    let checks = ["a", "b", "a"].map(|key| stage.exist(key));
+    assert_eq!(checks, [1, 0, 1]);
+    let counters = stage.shard.counters();
+    assert_eq!((counters.total_checks, counters.valid_checks), (3, 2));
+    assert_eq!(counters.total_gets, 0);
+}
+
+#[test]
 fn reads_are_counted_with_their_hits() {
     let mut stage = Stage::new(&[2]);
     stage.put("a");
