@@ -3,31 +3,32 @@
 
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::record::{Record, RecordOp};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// The commits that were neither freed nor written over, with the flags that they have now, in
 /// order of their offsets. Of two extents that overlap the one with the larger generation is there:
 /// the other one was freed before, and only the record of that is missing.
 pub fn live_records<'a>(records: impl Iterator<Item = Record<'a>>) -> Vec<Record<'a>> {
-    let mut by_generation: HashMap<u64, Record<'a>> = HashMap::new();
-    for record in records {
-        match record.op {
-            RecordOp::Commit => {
-                by_generation.insert(record.generation, record);
-            }
-            RecordOp::Free => {
-                by_generation.remove(&record.generation);
-            }
-            RecordOp::Flags => {
-                if let Some(commit) = by_generation.get_mut(&record.generation) {
-                    commit.flags = record.flags;
-                }
-            }
-        }
-    }
-    let mut live: Vec<Record<'a>> = by_generation.into_values().collect();
+    let mut all: Vec<Record<'a>> = records.collect();
+    // Keeps the order of the records of one allocation. They were appended nearly in this order.
+    all.sort_by_key(|record| record.generation);
+    let allocations = all.chunk_by(|a, b| a.generation == b.generation);
+    let mut live: Vec<Record<'a>> = allocations.filter_map(outcome).collect();
     live.sort_unstable_by_key(|record| (record.offset, record.generation));
     without_overlaps(live)
+}
+
+/// What the records of one allocation say in the end.
+fn outcome<'a>(records: &[Record<'a>]) -> Option<Record<'a>> {
+    let mut live: Option<Record<'a>> = None;
+    for record in records {
+        match record.op {
+            RecordOp::Commit => live = Some(*record),
+            RecordOp::Free => live = None,
+            RecordOp::Flags => live = live.map(|commit| Record { flags: record.flags, ..commit }),
+        }
+    }
+    live
 }
 
 /// Leaves out what a later allocation overlaps, of records in order of their offsets.
