@@ -7,6 +7,7 @@ mod pages;
 mod probed;
 mod samples;
 mod unseen;
+mod verdicts;
 
 use crate::explain::{ProbeLimit, sources};
 use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};
@@ -15,7 +16,7 @@ use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
 use crate::options::AgentOptions;
 use crate::persisted::StateFolder;
 use crate::slow::SlowDetector;
-use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot, Suspect};
+use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot};
 use crate::watch::Watch;
 use flows::Flows;
 use links::Links;
@@ -29,6 +30,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+use verdicts::Verdicts;
 
 /// Reads the host.
 pub struct Collector {
@@ -54,8 +56,7 @@ pub struct Collector {
     troubles: BTreeMap<Feature, ProbeLimit>,
     samples: Samples,
     judge: SlowDetector,
-    /// Those that the log has named.
-    named: Vec<Suspect>,
+    verdicts: Verdicts,
 }
 
 impl Collector {
@@ -69,6 +70,7 @@ impl Collector {
             pages: Pages::new(options.activity.clone()),
             flows: Flows::open(&keep),
             links: Links::open(&keep),
+            verdicts: Verdicts::open(&keep),
             keep,
             is_unkept: false,
             started: Instant::now(),
@@ -82,7 +84,6 @@ impl Collector {
             troubles: BTreeMap::new(),
             samples: Samples::default(),
             judge: SlowDetector::default(),
-            named: Vec::new(),
             options,
             watch,
         }
@@ -111,34 +112,20 @@ impl Collector {
             ..Snapshot::default()
         };
         self.read_probes(&mut snapshot, &interfaces, &found.processes);
-        snapshot.suspects = self.suspects(&snapshot, &found.processes);
+        self.judge(&mut snapshot, &found.processes);
         snapshot.slow = self.slow.iter().cloned().collect();
         snapshot.sources = self.sources(&topology, pages.living.len(), &found);
         snapshot.collect_ns = nanoseconds(begun.elapsed());
         snapshot
     }
 
-    /// Who is slow; the log names each when it is found slow and when it is cleared.
-    fn suspects(&mut self, snapshot: &Snapshot, processes: &[OurProcess]) -> Vec<Suspect> {
+    /// Who is slow, and who was.
+    fn judge(&mut self, snapshot: &mut Snapshot, processes: &[OurProcess]) {
         let waits = host::waits(&self.options.roots, processes, self.probes.as_ref());
         let samples = self.samples.take(snapshot, &waits);
-        let suspects = self.judge.judge(snapshot.taken_ms, &samples);
-        let is_same = |one: &Suspect, other: &Suspect| {
-            (one.kind, &one.name, one.since_ms) == (other.kind, &other.name, other.since_ms)
-        };
-        for suspect in &suspects {
-            if !self.named.iter().any(|named| is_same(named, suspect)) {
-                let (kind, evidence) = (suspect.kind.label(), &suspect.evidence);
-                tracing::warn!(%kind, name = %suspect.name, %evidence, "Slow");
-            }
-        }
-        for named in &self.named {
-            if !suspects.iter().any(|suspect| is_same(named, suspect)) {
-                tracing::info!(kind = %named.kind.label(), name = %named.name, "No longer slow");
-            }
-        }
-        self.named.clone_from(&suspects);
-        suspects
+        snapshot.suspects = self.judge.judge(snapshot.taken_ms, &samples);
+        self.verdicts.take(snapshot.taken_ms, &snapshot.suspects);
+        snapshot.past_suspects = self.verdicts.past();
     }
 
     /// Keeps the counters for the next agent.
@@ -146,6 +133,7 @@ impl Collector {
         let saved = self.ledger.save(&self.keep);
         let saved = saved.and_then(|()| self.flows.save(&self.keep));
         let saved = saved.and_then(|()| self.links.save(&self.keep));
+        let saved = saved.and_then(|()| self.verdicts.save(&self.keep));
         if let Err(error) = &saved
             && !self.is_unkept
         {

@@ -4,9 +4,9 @@ use crate::options::AgentOptions;
 use perigee_activity::PageDirectory;
 use perigee_flags::{
     Flag, FlagError, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, Settings,
-    ValueKind,
+    ValueKind, nearest,
 };
-use perigee_topology::Roots;
+use perigee_topology::{Roots, Topology};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -115,16 +115,41 @@ fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
     let names = settings.text("interfaces").split(',').map(str::trim);
     let defaults = AgentOptions::default();
     let activity = settings.optional_text("activity_dir").map(PageDirectory::new);
+    let roots = Roots::new(settings.text("sysfs"), settings.text("procfs"));
+    let interfaces: Vec<String> =
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    refuse_unknown(&roots, &interfaces)?;
     Ok(AgentOptions {
         listen: SocketAddr::new(address, settings.integer("port")),
-        roots: Roots::new(settings.text("sysfs"), settings.text("procfs")),
+        roots,
         activity: activity.unwrap_or(defaults.activity),
         state: settings.optional_text("state_dir").map(PathBuf::from),
         ebpf: settings.bool("ebpf"),
         slow: Duration::from_millis(settings.integer("slow_ms")),
         measure_costs: settings.bool("measure_costs"),
-        interfaces: names.filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        interfaces,
     })
+}
+
+/// A name that no NIC of the host bears would show nothing, for ever.
+fn refuse_unknown(roots: &Roots, wanted: &[String]) -> Result<(), FlagError> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let topology = Topology::discover(roots);
+    let nics = topology.nics.iter().map(|nic| nic.name.as_str());
+    let known: Vec<&str> =
+        nics.chain(topology.rdma.iter().map(|device| device.name.as_str())).collect();
+    let Some(name) = wanted.iter().find(|name| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    };
+    Err(FlagError::Conflict(format!(
+        "--interfaces names `{name}`, which this host does not have; {hint}"
+    )))
 }
 
 #[cfg(test)]
@@ -150,16 +175,18 @@ mod tests {
 
     #[test]
     fn settings_reach_the_agent() {
-        let config = load(&["--host=::1", "--port=0", "--interfaces=eth0, eth1,", "--ebpf=false"]);
+        let config = load(&["--host=::1", "--port=0", "--interfaces=lo, lo,", "--ebpf=false"]);
         let options = config.unwrap().options;
         assert_eq!(options.listen, "[::1]:0".parse().unwrap());
-        assert_eq!(options.interfaces, ["eth0", "eth1"]);
+        assert_eq!(options.interfaces, ["lo", "lo"]);
         assert!(!options.ebpf);
     }
 
     #[test]
     fn addresses_that_are_none_and_unknown_flags_are_refused() {
         assert!(load(&["--host=here"]).unwrap_err().to_string().contains("`here`"));
+        let error = load(&["--interfaces=lo,l0"]).unwrap_err().to_string();
+        assert!(error.contains("`l0`") && error.contains("did you mean `lo`?"), "{error}");
         assert!(load(&["--prot=1"]).is_err());
         assert!(load(&["--port=70000"]).is_err());
     }

@@ -31,8 +31,8 @@ pub use histogram::Distribution;
 pub use options::AgentOptions;
 pub use perigee_probe_loader::is_built as has_probes;
 pub use snapshot::{
-    BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, ProbeSeries,
-    ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries, TcpSeries,
-    UringSeries,
+    BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, PastSuspect,
+    ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries,
+    TcpSeries, UringSeries,
 };
 pub use watch::Watch;

@@ -36,6 +36,8 @@ pub(crate) const FLOWS_MAX: usize = 2048;
 /// How long the page of an ended process stays after it was read: other agents of the host read it
 /// too.
 pub(crate) const ENDED_PAGE_KEPT: Duration = Duration::from_secs(10);
+/// Verdicts of the past that are remembered.
+pub(crate) const PAST_SUSPECTS_MAX: usize = 64;
 /// Pairs of NIC and peer whose connections are shown.
 pub(crate) const LINKS_MAX: usize = 256;
 /// A socket that was asked longer ago, in milliseconds, says nothing of now.

@@ -30,6 +30,9 @@ pub struct Snapshot {
     /// Who is slow: the odd ones out, if there are any.
     #[serde(default)]
     pub suspects: Vec<Suspect>,
+    /// Who was slow, the newest first; also before the agent was started again.
+    #[serde(default)]
+    pub past_suspects: Vec<PastSuspect>,
     /// Packets that the host dropped.
     pub drops: Vec<DropSeries>,
     /// Disks.
@@ -252,6 +255,17 @@ pub struct Suspect {
     pub now_ns: u64,
     /// What it takes usually, or else what the others take.
     pub usual_ns: u64,
+}
+
+/// A verdict that no longer holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastSuspect {
+    /// Who it was, with the evidence of its last turn.
+    #[serde(flatten)]
+    pub suspect: Suspect,
+    /// Milliseconds since 1970 of the turn that cleared it, or of the last one before the agent
+    /// ended.
+    pub until_ms: u64,
 }
 
 /// Packets dropped for one reason.

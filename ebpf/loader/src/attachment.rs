@@ -1,5 +1,5 @@
-//! Attachments to what comes and goes: interfaces, the highest control group, program files. Each is
-//! a link of this process.
+//! Attachments to what comes and goes: interfaces, the highest control group, program files. Each
+//! is a link of this process.
 
 use crate::error::ProbeError;
 use crate::mark::find_mark;

@@ -24,14 +24,17 @@ pub(super) fn watch_groups(
     groups: &Cgroups,
 ) -> Option<(Feature, ProbeLimit)> {
     let mut numbers: BTreeSet<u64> = pages.opened().filter_map(PageReader::group).collect();
-    let mut unseen = Unseen::default();
+    let (mut unseen, mut seen) = (Unseen::default(), 0);
     for process in &found.processes {
         let Some(group) = &process.group else {
             unseen.add(process, "it is in no control group of version 2");
             continue;
         };
         match groups.number(group) {
-            Ok(number) => drop(numbers.insert(number)),
+            Ok(number) => {
+                seen += 1;
+                numbers.insert(number);
+            }
             Err(error) => unseen.add(process, &error.to_string()),
         }
     }
@@ -54,7 +57,8 @@ pub(super) fn watch_groups(
     };
     let hidden = found.hidden.iter().filter(|hidden| !is_known(hidden)).cloned().collect();
     let found = FoundProcesses { processes: Vec::new(), hidden };
-    let trouble = unseen.and_hidden(&found, "connections of", numbers.is_empty(), GROUPS_REMEDY)?;
+    let is_total = numbers.is_empty() || seen == 0 && unseen.count > 0;
+    let trouble = unseen.and_hidden(&found, "connections of", is_total, GROUPS_REMEDY)?;
     Some((Feature::RoundTrips, trouble))
 }
 

@@ -61,6 +61,12 @@ function quantileCurve(columns, share, place) {
   return known.length < 2 ? "" : `M${known.map(([index, value]) => place(index, value)).join("L")}`;
 }
 
+// Of the time before the page was opened nothing is known here.
+function nothingSeen(history) {
+  const seconds = Math.round((history.at(-1).monotonic_ns - history[0].monotonic_ns) / 1e9);
+  return seconds > 0 ? `No operation in the ${seconds} s since this page looks` : "This page has just begun to look";
+}
+
 export function heatMap(history) {
   const columns = [];
   for (let index = 1; index < history.length; index += 1) columns.push(flowLatency(history[index], history[index - 1], null));
@@ -90,7 +96,7 @@ export function heatMap(history) {
   const place = (index, value) => `${(left(index) + cellWidth / 2).toFixed(1)} ${bottom(Math.log2(value)).toFixed(1)}`;
   for (const [share, kind] of [[0.5, "p50"], [0.99, "p99"]]) chart.append(element("path", { d: quantileCurve(columns, share, place), class: `curve ${kind}` }));
   const isEmpty = columns.every((column) => column.buckets.every((count) => count === 0));
-  return [scale, chart, isEmpty ? element("p", { class: "none" }, "No operation in the last two minutes") : null].filter((part) => part !== null);
+  return [scale, chart, isEmpty ? element("p", { class: "none" }, nothingSeen(history)) : null].filter((part) => part !== null);
 }
 
 // One batch: where its time went; the bar is as long as its share of the slowest one shown.

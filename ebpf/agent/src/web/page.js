@@ -3,7 +3,7 @@ import { HISTORY, element, heatMap, nicChart, stageBar } from "./charts.js";
 import { bytes, difference, flowLatency, nicName, nicRates, pairs, perSecond, percent, plural, quantile, rate, secondsBetween, time } from "./numbers.js";
 
 const INTERVAL_MS = 1000;
-const SLOW_SHOWN = 30;
+const SLOW_SHOWN = 30, PAST_SHOWN = 16, LINKS_SHOWN = 32;
 const OLD_MS = 5000; // the agent reads its host every second
 const KINDS = ["ib", "roce", "soft_roce", "bond", "ethernet", "ipoib", "virtual", "loopback"];
 const history = [];
@@ -19,6 +19,11 @@ function drawSuspects(newer) {
   byId("suspects").replaceChildren(...suspects.map((suspect) => element("li", {},
     element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence} `,
     element("small", {}, `since ${new Date(suspect.since_ms).toLocaleTimeString()}`))));
+  const past = (newer.past_suspects ?? []).slice(0, PAST_SHOWN);
+  byId("past").hidden = past.length === 0;
+  byId("past-suspects").replaceChildren(...past.map((suspect) => element("li", {},
+    element("small", {}, `${new Date(suspect.since_ms).toLocaleString()} to ${new Date(suspect.until_ms).toLocaleTimeString()} `),
+    element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence}`)));
 }
 
 function newTile(name) {
@@ -115,7 +120,11 @@ function drawDisks(newer, older) {
     const resent = tcp.retransmits - (before?.retransmits ?? tcp.retransmits);
     return row(`TCP round trips on ${tcp.device}`, `${perSecond(resent, length, 1)} retransmits/s`, time(quantile(trips, 0.5)), time(quantile(trips, 0.99)), "-", "eBPF sock_ops, tcp_retransmit_skb");
   });
-  fill(byId("disks"), [...disks, ...connections], absence(newer, "blocks", "Nothing seen yet."));
+  const links = pairs(newer, older, "links", ["device", "peer"]).filter(([link]) => link.connections > 0).map(([link, before]) => {
+    const resent = link.retransmits - (before?.retransmits ?? link.retransmits);
+    return row(`TCP to ${link.peer} on ${link.device}`, `${perSecond(resent, length, 1)} retransmits/s`, time(link.round_trip_ns ?? 0), "-", "-", "sockets of our processes (smoothed)");
+  });
+  fill(byId("disks"), [...disks, ...connections, ...links.slice(0, LINKS_SHOWN)], absence(newer, "blocks", "Nothing seen yet."));
 }
 
 function drawSlow(newer) {
