@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod direction;
+pub mod disk_address;
 pub mod extent;
 pub mod frame;
 pub mod frame_buffer;

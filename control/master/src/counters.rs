@@ -49,6 +49,21 @@ pub struct ShardCounters {
     pub copies: RelocationCounts,
     /// Copies in place of a replica, for drains and tasks.
     pub moves: RelocationCounts,
+    /// Copies to disks.
+    pub demotions: RelocationCounts,
+    /// Payload bytes of those that are complete.
+    pub demoted_bytes: u64,
+    /// Keys that eviction removed though a disk was to have a copy of them.
+    pub unsaved_keys: u64,
+    /// Copies on disks that went because their logs used the space again.
+    pub recycled_copies: u64,
+    /// Void copies that were not noted one by one, because their owner had left too many
+    /// unconfirmed.
+    pub tombstones_overrun: u64,
+    /// Replica reads granted on disks alone.
+    pub disk_hits: u64,
+    /// Payload bytes of those.
+    pub disk_hit_bytes: u64,
     /// Finished puts.
     pub puts_ended: u64,
     /// Payload bytes of finished puts.
@@ -95,6 +110,14 @@ pub struct ShardGauges {
     pub pending_puts: u64,
     /// Moves under way.
     pub moves: u64,
+    /// Copies to disks under way.
+    pub demotions: u64,
+    /// Void copies on disks that their owners have not confirmed.
+    pub tombstones: u64,
+    /// Copies on disks.
+    pub disk_copies: u64,
+    /// Payload bytes of those.
+    pub disk_bytes: u64,
     /// Allocated bytes in all segments: payloads, footers and quarantined space.
     pub allocated_bytes: u64,
     /// Bytes of the shares of all mounted segments.

@@ -8,8 +8,10 @@
 //! ([`SpaceLoan`]). All other work concerns one shard alone.
 #![forbid(unsafe_code)]
 
+mod changed_keys;
 mod columns;
 mod counters;
+mod demotion;
 mod draining;
 mod generations;
 mod group;
@@ -44,6 +46,7 @@ mod slab_list;
 mod soft_pins;
 mod space;
 mod strategy;
+mod tombstone;
 mod touch_clock;
 mod tries;
 
@@ -62,11 +65,13 @@ pub use registry::{
     ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,
     SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
-pub use segment::{SegmentEvent, SegmentSpec};
-pub use settings::ShardSettings;
+pub use segment::{SegmentEvent, SegmentKind, SegmentSpec};
+pub use settings::{OffloadSettings, ShardSettings};
 pub use shard::{
-    Effort, EndedMoves, GivenBack, KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart,
-    RebuiltReplica, Scan, SpaceLoan, StartedPuts, TaskTurn,
+    AnnouncedCopy, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack, KeyShard,
+    ListedKey, MoveTask, Need, Pattern, PutStart, RebuiltReplica, Scan, SpaceLoan, StartedPuts,
+    TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;
+pub use tombstone::Tombstone;

@@ -97,6 +97,17 @@ pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 /// watermark takes nothing younger.
 pub const FRESH_MS: u64 = 1_000;
 
+/// How far below the watermark objects begin to be copied to disks, as a ratio of a segment: so
+/// much can be evicted at once while more is on its way.
+pub const LOOK_AHEAD_RATIO: f64 = 0.1;
+/// Longest a copy to a disk waits for its owner to take it, in milliseconds.
+pub const DEMOTION_WAIT_MS: u64 = 10_000;
+/// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it
+/// has.
+pub const TOMBSTONES_MAX: usize = 1 << 20;
+/// Disks that are away and whose announcements are compared with what has changed since.
+pub const DISKS_AWAY_MAX: usize = 1 << 16;
+
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;
 

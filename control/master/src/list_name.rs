@@ -6,8 +6,13 @@
 pub(crate) enum ListName {
     /// Evictable, now or when the lease has ended.
     Evictable(Class, LeasePhase),
-    /// Not evictable: hard-pinned, unfinished, or in a group with such a member.
+    /// Evictable, and before the others: a copy lies on a disk, or none is to be had.
+    Ready,
+    /// Not evictable: hard-pinned, unfinished, being copied to a disk, or in a group with such a
+    /// member.
     Held,
+    /// It lies on a disk; the oldest copies come first.
+    OnDisk,
 }
 
 impl ListName {
@@ -24,19 +29,23 @@ impl ListName {
             Self::Evictable(Pinned, Free),
             Self::Evictable(Pinned, Probed),
             Self::Evictable(Pinned, Read),
+            Self::Ready,
             Self::Held,
+            Self::OnDisk,
         ]
     };
 
-    /// All lists but the one of what stays.
+    /// All lists but those of what stays.
     pub(crate) fn evictable() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|list| *list != Self::Held)
+        Self::ALL.into_iter().filter(|list| !matches!(list, Self::Held | Self::OnDisk))
     }
 
     pub(crate) fn slot(self) -> usize {
         match self {
             Self::Evictable(class, phase) => class as usize * 3 + phase as usize,
-            Self::Held => LISTS - 1,
+            Self::Ready => LISTS - 3,
+            Self::Held => LISTS - 2,
+            Self::OnDisk => LISTS - 1,
         }
     }
 }
@@ -73,4 +82,4 @@ pub(crate) enum LeasePhase {
     Read,
 }
 
-pub(crate) const LISTS: usize = 10;
+pub(crate) const LISTS: usize = 12;

@@ -22,8 +22,12 @@ impl Flags {
     pub(crate) const OVERTAKEN_PIN: u8 = 32;
     /// As the one before, of a put that would pin it softly.
     pub(crate) const OVERTAKEN_SOFT_PIN: u8 = 64;
-    /// Either of the two that keep it from eviction.
+    /// Its owner is copying it to a disk.
+    pub(crate) const DEMOTING: u8 = 128;
+    /// Either of the two pins that keep it from eviction.
     pub(crate) const PINNED: u8 = Self::HARD_PIN | Self::OVERTAKEN_PIN;
+    /// All that keeps it from eviction.
+    pub(crate) const HELD: u8 = Self::PINNED | Self::DEMOTING;
     /// Either of the two that let it go last.
     pub(crate) const SOFT_PINNED: u8 = Self::SOFT_PIN | Self::OVERTAKEN_SOFT_PIN;
 

@@ -13,16 +13,23 @@ pub(crate) struct Recency {
     newest: [u32; LISTS],
     oldest: [u32; LISTS],
     len: usize,
+    /// Bytes of the replicas that are ready to go, without followers.
+    ready_bytes: u64,
 }
 
 impl Recency {
     pub(crate) fn new() -> Self {
-        Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], len: 0 }
+        Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], len: 0, ready_bytes: 0 }
     }
 
     /// Number of replicas in all lists.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of the replicas that are ready to go, without those that follow them.
+    pub(crate) fn ready_bytes(&self) -> u64 {
+        self.ready_bytes
     }
 
     /// The replica of a list that was linked first, or `NONE`.
@@ -52,6 +59,9 @@ impl Recency {
             replicas[before].newer = id;
         }
         self.len += 1;
+        if list == ListName::Ready {
+            self.ready_bytes += replicas[id].extent().bytes;
+        }
     }
 
     /// Takes a replica out of its list.
@@ -74,6 +84,9 @@ impl Recency {
             replicas[older].newer = newer;
         }
         self.len -= 1;
+        if list == ListName::Ready {
+            self.ready_bytes -= replicas[id].extent().bytes;
+        }
     }
 
     /// Takes a replica out of its list: from now on it goes where the leader of these followers
@@ -121,6 +134,10 @@ impl Recency {
         self.unfollow(replicas, heir, followers);
         let Replica { newer, older, list, .. } = replicas[leader];
         let slot = list.slot();
+        if list == ListName::Ready {
+            self.ready_bytes += replicas[heir].extent().bytes;
+            self.ready_bytes -= replicas[leader].extent().bytes;
+        }
         let replica = &mut replicas[heir];
         (replica.newer, replica.older, replica.list) = (newer, older, list);
         if newer == NONE {
@@ -139,7 +156,7 @@ impl Recency {
     /// Panics unless the links of every list agree in both directions and name replicas of this
     /// segment. Returns how many replicas are in the lists.
     pub(crate) fn check(&self, replicas: &Slab<Replica>, segment: u32) -> usize {
-        let mut listed = 0;
+        let (mut listed, mut ready_bytes) = (0, 0);
         for list in ListName::ALL {
             let slot = list.slot();
             let (mut id, mut older) = (self.oldest[slot], NONE);
@@ -148,12 +165,16 @@ impl Recency {
                 assert_eq!((replica.list, replica.segment), (list, segment));
                 assert_eq!(replica.older, older, "links of {id} in {list:?}");
                 assert!(!replica.follows, "{id} is in {list:?} and follows");
+                if list == ListName::Ready {
+                    ready_bytes += replica.extent().bytes;
+                }
                 (older, id) = (id, replica.newer);
                 listed += 1;
                 assert!(listed <= self.len, "{list:?} forms a circle");
             }
             assert_eq!(self.newest[slot], older, "newest end of {list:?}");
         }
+        assert_eq!(self.ready_bytes, ready_bytes);
         listed
     }
 

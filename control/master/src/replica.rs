@@ -3,6 +3,7 @@
 //! one chain of its object.
 
 use perigee_allocator::Extent;
+use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::extent_bytes;
 
 use crate::columns::{ReplicaLocation, ReplicaState};
@@ -11,7 +12,7 @@ use crate::list_name::ListName;
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) generation: u64,
-    /// Offset from the start of the segment.
+    /// Offset from the start of the segment; on a disk the packed address.
     pub(crate) offset: u64,
     pub(crate) payload_bytes: u64,
     pub(crate) segment: u32,
@@ -29,6 +30,17 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
+    /// Whether it lies on a disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.list == ListName::OnDisk
+    }
+
+    /// Where it lies on its disk.
+    pub(crate) fn address(&self) -> DiskAddress {
+        debug_assert!(self.is_on_disk(), "memory has offsets");
+        DiskAddress::unpack(self.offset)
+    }
+
     /// The bytes it occupies in the segment: payload and footer.
     pub(crate) fn extent(&self) -> Extent {
         Extent::new(self.offset, extent_bytes(self.payload_bytes))

@@ -114,6 +114,18 @@ impl Replicas {
         self.records[other].sibling = id;
     }
 
+    /// Makes a replica the end of the chain that starts at `first`; returns the new start.
+    pub(crate) fn put_last(&mut self, id: u32, first: u32) -> u32 {
+        let last = self.chain(first).last();
+        match last {
+            Some(last) => {
+                self.put_behind(id, last);
+                first
+            }
+            None => id,
+        }
+    }
+
     /// Gives the replicas of a chain, which have none yet, to an object.
     pub(crate) fn assign(&mut self, first: u32, object: u32) {
         let mut id = first;
@@ -166,6 +178,11 @@ impl Replicas {
     /// The replica of a segment's list that was linked first, or `NONE`.
     pub(crate) fn oldest(&self, segment: u32, list: ListName) -> u32 {
         self.lists_in(segment).map_or(NONE, |lists| lists.oldest(list))
+    }
+
+    /// Bytes of the replicas of a segment that are ready to go, without those that follow them.
+    pub(crate) fn ready_bytes(&self, segment: u32) -> u64 {
+        self.lists_in(segment).map_or(0, Recency::ready_bytes)
     }
 
     /// Any replica of a segment.

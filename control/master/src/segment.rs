@@ -6,6 +6,17 @@ use std::sync::Arc;
 
 use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
 
+/// What a segment is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SegmentKind {
+    /// Memory: objects are put there.
+    #[default]
+    Memory,
+    /// The log of a disk: it takes copies of what lies in its owner's memory, at places that the
+    /// owner chooses.
+    Disk,
+}
+
 /// A segment as announced by its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSpec {
@@ -29,6 +40,8 @@ pub struct SegmentSpec {
     pub protocol: String,
     /// From where it was announced, if that is known.
     pub peer: Option<IpAddr>,
+    /// What it is made of.
+    pub kind: SegmentKind,
 }
 
 impl SegmentSpec {
@@ -45,6 +58,7 @@ impl SegmentSpec {
             rendezvous: String::new(),
             protocol: "tcp".to_owned(),
             peer: None,
+            kind: SegmentKind::Memory,
         }
     }
 
@@ -87,6 +101,13 @@ pub enum SegmentEvent {
         index: u32,
         /// Bytes, at most all of the segment.
         bytes: u64,
+    },
+    /// The log of a disk goes on without its oldest segments.
+    Recycled {
+        /// The disk's number.
+        index: u32,
+        /// Number of the oldest segment of the log that is left.
+        oldest: u32,
     },
     /// The segment is gone with all its replicas.
     Unmounted {

@@ -4,6 +4,19 @@
 use crate::policy::PolicyName;
 use crate::strategy::Strategy;
 
+/// When and how much goes from memory to disks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OffloadSettings {
+    /// What eviction would take is copied; otherwise every put is, at once.
+    pub on_evict: bool,
+    /// What cannot be copied for the limits below is evicted all the same; otherwise it stays.
+    pub force_evict: bool,
+    /// Most copies under way.
+    pub queue_limit: usize,
+    /// Most bytes of a segment that are on their way to a disk, as a ratio of its capacity.
+    pub cap_ratio: f64,
+}
+
 /// Settings of one shard; all times in milliseconds.
 #[derive(Debug, Clone)]
 pub struct ShardSettings {
@@ -33,6 +46,8 @@ pub struct ShardSettings {
     pub strategy: Strategy,
     /// What is evicted first.
     pub policy: PolicyName,
+    /// Whether objects go to the disks of their owners.
+    pub offload: Option<OffloadSettings>,
     /// Seed of the random choices.
     pub seed: u64,
     /// First generation number, not 0; random per life of the master, so that an old descriptor
@@ -56,6 +71,7 @@ impl Default for ShardSettings {
             task_retries_max: 10,
             strategy: Strategy::Random,
             policy: PolicyName::default(),
+            offload: None,
             seed: 1,
             generation_base: 1,
         }

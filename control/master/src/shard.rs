@@ -3,12 +3,16 @@
 //! out.
 //!
 //! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`, `Space`,
-//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`. The files below hold what spans
+//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`, `Demotions`,
+//! `Tombstones`. The files below hold what spans
 //! parts, one call or one step of several calls each.
 
 mod adopted_replica;
 mod check;
 mod copy;
+mod demote;
+mod demotion_task;
+mod disk;
 mod drain;
 mod evict;
 mod gather_space;
@@ -46,6 +50,7 @@ mod tests;
 
 pub use crate::loan::{Need, SpaceLoan};
 pub use adopted_replica::RebuiltReplica;
+pub use demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
 pub use given_back::GivenBack;
 pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
@@ -56,6 +61,7 @@ pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
+use crate::demotion::Demotions;
 use crate::generations::Generations;
 use crate::group::{GroupLedger, Groups};
 use crate::key_events::KeyEventQueue;
@@ -68,6 +74,7 @@ use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
 use crate::soft_pins::SoftPins;
 use crate::space::Space;
+use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
@@ -88,6 +95,8 @@ pub struct KeyShard {
     groups: Groups,
     clock: TouchClock,
     relocation: Relocation,
+    demotions: Demotions,
+    tombstones: Tombstones,
     soft_pins: SoftPins,
     policy: Box<dyn EvictionPolicy>,
     /// Where changes of keys are reported.
@@ -117,6 +126,8 @@ impl KeyShard {
             groups: Groups::new(groups, index),
             clock: TouchClock::default(),
             relocation: Relocation::default(),
+            demotions: Demotions::default(),
+            tombstones: Tombstones::new(index, settings.count),
             soft_pins: SoftPins::default(),
             policy: settings.policy.build(),
             events: None,
@@ -147,6 +158,8 @@ impl KeyShard {
             soft_pinned_keys: self.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
+            demotions: self.demotions.len() as u64,
+            tombstones: self.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),
             staging_bytes: self.space.quarantine().staging_bytes(),
             ..ShardGauges::default()
@@ -154,6 +167,10 @@ impl KeyShard {
         for segment in self.segment_gauges() {
             gauges.allocated_bytes += segment.allocated_bytes;
             gauges.capacity_bytes += segment.capacity_bytes;
+        }
+        for disk in self.space.disks() {
+            gauges.disk_copies += self.replicas.count_in(*disk) as u64;
+            gauges.disk_bytes += self.space.get(*disk).map_or(0, |share| share.copied_bytes);
         }
         gauges
     }
@@ -178,6 +195,6 @@ impl KeyShard {
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
         let first = self.keys[object].first;
-        self.replicas.chain(first).any(|id| self.space.is_readable(self.replicas[id].segment))
+        self.replicas.chain(first).any(|id| self.is_readable(id))
     }
 }

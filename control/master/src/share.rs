@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perigee_allocator::{Extent, OffsetAllocator};
 
 use crate::limits::SHARE_ALIGNMENT_BYTES;
-use crate::segment::SegmentSpec;
+use crate::segment::{SegmentKind, SegmentSpec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShareState {
@@ -28,6 +28,10 @@ pub(crate) struct SegmentShare {
     pub(crate) segment_usable_bytes: u64,
     /// Until then the other shards are taken to have no room to spare.
     pub(crate) dry_until_ms: u64,
+    /// Of a disk: number of the oldest segment of its log.
+    pub(crate) oldest_sequence: u32,
+    /// Of a disk: payload bytes of the copies that lie there.
+    pub(crate) copied_bytes: u64,
 }
 
 impl SegmentShare {
@@ -39,6 +43,8 @@ impl SegmentShare {
             allocator,
             state: ShareState::Live,
             dry_until_ms: 0,
+            oldest_sequence: 0,
+            copied_bytes: 0,
         }
     }
 
@@ -53,9 +59,24 @@ impl SegmentShare {
         allocator
     }
 
-    /// Whether it takes new objects.
+    /// Whether it is a disk, whose owner hands out the space.
+    pub(crate) fn is_disk(&self) -> bool {
+        self.spec.kind == SegmentKind::Disk
+    }
+
+    /// Whether it is memory whose replicas can be read.
+    pub(crate) fn is_memory(&self) -> bool {
+        self.is_readable() && !self.is_disk()
+    }
+
+    /// Whether it is memory that takes new objects.
     pub(crate) fn is_live(&self) -> bool {
-        self.state == ShareState::Live
+        self.state == ShareState::Live && !self.is_disk()
+    }
+
+    /// Whether it is a disk that takes copies of a size.
+    pub(crate) fn takes_copies(&self, bytes: u64) -> bool {
+        self.state == ShareState::Live && self.is_disk() && self.segment_usable_bytes >= bytes
     }
 
     /// Whether its replicas can be read.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
+use perigee_schemas::disk_address::DiskAddress;
 
 use crate::counters::SegmentGauges;
 use crate::limits::{LOANS_MAX, SHARE_ALIGNMENT_BYTES};
@@ -23,6 +24,8 @@ pub(crate) struct Space {
     by_segment: Vec<Option<Box<SegmentShare>>>,
     /// Numbers of the segments that take new objects, in order.
     live: Vec<u32>,
+    /// Numbers of the disks that are mounted, in order.
+    disks: Vec<u32>,
     /// Numbers of the unmounted segments whose replicas are not all forgotten.
     gone: Vec<u32>,
     /// Free bytes of segments that this shard has not heard of yet, while the lender has.
@@ -60,14 +63,50 @@ impl Space {
         &self.live
     }
 
+    /// Disks that are mounted, in order.
+    pub(crate) fn disks(&self) -> &[u32] {
+        &self.disks
+    }
+
+    /// The disk of a client that takes a copy of so many bytes and has most room left.
+    pub(crate) fn disk_for(&self, client: u128, bytes: u64) -> Option<u32> {
+        let usable = |disk: &u32| {
+            let share = self.get(*disk)?;
+            let fits = share.spec.client == client && share.takes_copies(bytes);
+            fits.then_some((share.segment_usable_bytes, *disk))
+        };
+        self.disks.iter().filter_map(usable).max().map(|(_, disk)| disk)
+    }
+
+    /// The log of a disk begins at this segment now; its numbers only grow.
+    pub(crate) fn recycle(&mut self, disk: u32, oldest: u32) {
+        if let Some(share) = self.get_mut(disk).filter(|share| share.is_disk()) {
+            share.oldest_sequence = share.oldest_sequence.max(oldest);
+        }
+    }
+
+    /// A copy of so many bytes is on a disk, or no more if they are negative.
+    pub(crate) fn count_copy(&mut self, disk: u32, payload_bytes: i64) {
+        if let Some(share) = self.get_mut(disk) {
+            debug_assert!(share.is_disk(), "memory is counted by its allocator");
+            share.copied_bytes = share.copied_bytes.saturating_add_signed(payload_bytes);
+        }
+    }
+
+    /// Whether what lies at an address of a disk can be read.
+    pub(crate) fn has_address(&self, disk: u32, address: DiskAddress) -> bool {
+        let share = self.readable(disk);
+        share.is_some_and(|share| address.sequence >= share.oldest_sequence)
+    }
+
     /// Whether replicas in a segment may be read.
     pub(crate) fn is_readable(&self, segment: u32) -> bool {
         self.readable(segment).is_some()
     }
 
-    /// The state of one segment in numbers, if it is readable; `replicas` lie there.
+    /// The state of one segment of memory in numbers, if it is readable; `replicas` lie there.
     pub(crate) fn gauges_of(&self, segment: u32, replicas: usize) -> Option<SegmentGauges> {
-        let share = self.readable(segment)?;
+        let share = self.readable(segment).filter(|share| !share.is_disk())?;
         Some(SegmentGauges {
             segment,
             capacity_bytes: share.usable_bytes(),
@@ -288,8 +327,11 @@ impl Space {
         assert!(self.early_loans.iter().all(is_early), "what is known is taken over");
         for (segment, share) in (0..).zip(&self.by_segment) {
             let state = share.as_ref().map(|share| share.state);
-            let is_live = state == Some(ShareState::Live);
+            let is_disk = share.as_ref().is_some_and(|share| share.is_disk());
+            let is_live = state == Some(ShareState::Live) && !is_disk;
             assert_eq!(self.live.contains(&segment), is_live, "{segment}");
+            let is_mounted = state.is_some_and(|state| state != ShareState::Gone);
+            assert_eq!(self.disks.contains(&segment), is_disk && is_mounted, "{segment}");
             let is_gone = state == Some(ShareState::Gone);
             assert_eq!(self.gone.contains(&segment), is_gone, "{segment}");
             if let Some(share) = share {
@@ -303,13 +345,18 @@ impl Space {
         if let Some(share) = self.get_mut(segment).filter(|share| share.is_readable()) {
             share.state = state;
             self.live.retain(|live| *live != segment);
+            if state == ShareState::Gone {
+                self.disks.retain(|disk| *disk != segment);
+            }
         }
     }
 
     fn go_live(&mut self, segment: u32) {
-        debug_assert!(!self.live.contains(&segment));
-        self.live.push(segment);
-        self.live.sort_unstable();
+        let is_disk = self.get(segment).is_some_and(SegmentShare::is_disk);
+        let list = if is_disk { &mut self.disks } else { &mut self.live };
+        if let Err(at) = list.binary_search(&segment) {
+            list.insert(at, segment);
+        }
     }
 }
 

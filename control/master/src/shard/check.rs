@@ -3,10 +3,11 @@
 //! Invariant: each part agrees with itself, and what spans parts, such as chains, moves and groups,
 //! with all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::list_name::ListName;
 use crate::object::Flags;
+use crate::share::SegmentShare;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -16,7 +17,8 @@ impl KeyShard {
     pub fn check(&self) {
         self.keys.check();
         self.replicas.check();
-        self.space.check(self.replicas.iter().map(|(_, it)| (it.segment, it.extent())));
+        let in_memory = self.replicas.iter().filter(|(_, it)| !it.is_on_disk());
+        self.space.check(in_memory.map(|(_, it)| (it.segment, it.extent())));
         self.clock.check();
         self.pending.check();
         self.soft_pins.check();
@@ -26,12 +28,53 @@ impl KeyShard {
         self.check_chains();
         self.check_moves();
         self.check_relocation();
+        self.check_disks();
+        self.check_demotions();
+    }
+
+    /// What lies on a disk is linked there, last in its chain and alone; its bytes are counted.
+    fn check_disks(&self) {
+        self.tombstones.check();
+        let mut bytes_of: BTreeMap<u32, u64> = BTreeMap::new();
+        for (id, replica) in self.replicas.iter() {
+            let share = self.space.get(replica.segment);
+            let is_disk = share.is_some_and(SegmentShare::is_disk);
+            assert_eq!(replica.is_on_disk(), is_disk, "replica {id}");
+            if replica.is_on_disk() {
+                assert_eq!(replica.sibling, NONE, "{id} is the last and only copy on a disk");
+                *bytes_of.entry(replica.segment).or_default() += replica.payload_bytes;
+            }
+        }
+        for disk in self.space.disks() {
+            let counted = self.space.get(*disk).map(|share| share.copied_bytes);
+            assert_eq!(counted, Some(bytes_of.get(disk).copied().unwrap_or_default()), "{disk}");
+        }
+    }
+
+    /// A demotion has a complete replica in its owner's memory as its source, and a mounted disk.
+    fn check_demotions(&self) {
+        self.demotions.check();
+        let flagged = self.keys.iter().filter(|(_, it)| it.flags.has(Flags::DEMOTING));
+        assert_eq!(flagged.count(), self.demotions.len());
+        for (object, demotion) in self.demotions.iter() {
+            assert!(self.keys[object].flags.has(Flags::DEMOTING), "{object}");
+            let mut complete = self.replicas.chain(self.keys[object].first);
+            assert!(complete.any(|id| id == demotion.source), "its source is complete");
+            let source = &self.replicas[demotion.source];
+            assert!(!source.is_on_disk() && source.generation == demotion.generation);
+            let place = (source.segment, source.extent().bytes);
+            assert_eq!((demotion.segment, demotion.bytes), place);
+            let owners = [source.segment, demotion.disk]
+                .map(|segment| self.space.get(segment).map(|share| share.spec.client));
+            assert_eq!(owners, [Some(demotion.client); 2]);
+            assert!(self.space.disks().contains(&demotion.disk));
+        }
     }
 
     /// A master's only shard holds all of each segment.
     fn check_whole_segments(&self) {
         if self.settings.count == 1 {
-            for (segment, share) in self.space.iter().filter(|(_, share)| share.is_readable()) {
+            for (segment, share) in self.space.iter().filter(|(_, share)| share.is_memory()) {
                 assert_eq!(share.allocator.capacity(), share.spec.bytes, "{segment}");
             }
         }
@@ -47,7 +90,7 @@ impl KeyShard {
                 let record = &self.replicas[replica];
                 assert_eq!(record.object, id, "object of replica {replica}");
                 assert!(segments.insert(record.segment), "one per segment");
-                if !record.follows {
+                if !record.follows && !record.is_on_disk() {
                     let is_held = record.list == ListName::Held;
                     assert_eq!(is_held, list == ListName::Held, "list of object {id}");
                 }
@@ -114,8 +157,10 @@ impl KeyShard {
         assert!(group.seen.readers >= readers, "every reader keeps the group");
         group.check_places(&self.replicas);
         let replicas = group.replicas(&self.replicas);
-        assert!(self.replicas.chain(object.first).all(|id| replicas.contains(&id)));
-        let complete: usize = members.map(|it| self.replicas.chain(it.first).count()).sum();
+        let in_memory =
+            |first: u32| self.replicas.chain(first).filter(|id| !self.replicas[*id].is_on_disk());
+        assert!(in_memory(object.first).all(|id| replicas.contains(&id)));
+        let complete: usize = members.map(|it| in_memory(it.first).count()).sum();
         assert_eq!(replicas.len(), complete, "the group's places have all replicas");
     }
 }

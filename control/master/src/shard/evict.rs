@@ -33,8 +33,8 @@ impl KeyShard {
         }
     }
 
-    /// Evicts the members of a group that are here, but those that were pinned while another shard
-    /// decided.
+    /// Evicts the members of a group that are here, but those that were pinned, or begun to be
+    /// copied to a disk, while another shard decided.
     fn drop_part(&mut self, group: u32) {
         let Some(part) = self.groups.get(group) else {
             return;
@@ -42,7 +42,7 @@ impl KeyShard {
         let replicas = part.replicas(&self.replicas);
         for replica in replicas {
             let object = self.replicas[replica].object;
-            if !self.keys[object].flags.has(Flags::PINNED) {
+            if !self.keys[object].flags.has(Flags::HELD) {
                 self.evict_replica(replica);
             }
         }
@@ -56,6 +56,7 @@ impl KeyShard {
         let last = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
             self.counters.evicted_keys += 1;
+            self.counters.unsaved_keys += u64::from(self.is_disk_wanted(replica));
             self.policy.evicted(hash, self.keys.len());
         }
         self.counters.evicted_bytes += payload_bytes;

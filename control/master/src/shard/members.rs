@@ -37,10 +37,11 @@ impl KeyShard {
         });
     }
 
-    /// An object blocks its group while it is hard-pinned or has nothing that could be evicted.
+    /// An object blocks its group while it is hard-pinned, being copied to a disk, or has nothing
+    /// that could be evicted.
     pub(super) fn refresh_blocking(&mut self, object: u32) {
         let record = &self.keys[object];
-        let blocks = record.flags.has(Flags::PINNED) || record.first == NONE;
+        let blocks = record.flags.has(Flags::HELD) || record.first == NONE;
         self.set_blocking(object, blocks);
     }
 
@@ -75,13 +76,13 @@ impl KeyShard {
         }
     }
 
-    /// The list where an object's complete replicas belong.
+    /// The list where an object's complete replicas in memory belong.
     pub(super) fn list_of(&self, object: u32) -> ListName {
         let record = &self.keys[object];
         if let Some(list) = self.list_of_group(record.group) {
             return list;
         }
-        if record.flags.has(Flags::PINNED) {
+        if record.flags.has(Flags::HELD) {
             return ListName::Held;
         }
         let class = Class::of(record.flags.has(Flags::SOFT_PINNED), record.flags.has(Flags::HIT));
@@ -130,8 +131,12 @@ impl KeyShard {
         }
     }
 
-    /// Makes one complete replica the newest of a list, or a follower of its group's.
+    /// Makes one complete replica the newest of a list, or a follower of its group's. One on a disk
+    /// stays where it is.
     pub(super) fn enlist(&mut self, id: u32, list: ListName) {
+        if self.replicas[id].is_on_disk() {
+            return;
+        }
         let group = self.keys[self.replicas[id].object].group;
         self.groups.enlist(group, &mut self.replicas, id, list);
     }

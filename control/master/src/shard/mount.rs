@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::segment::{SegmentEvent, SegmentSpec};
+use perigee_allocator::OffsetAllocator;
+
+use crate::segment::{SegmentEvent, SegmentKind, SegmentSpec};
 use crate::share::SegmentShare;
 
 use super::KeyShard;
@@ -16,9 +18,15 @@ impl KeyShard {
         match event {
             SegmentEvent::Mounted { index, spec } => {
                 let (index_here, count) = (self.settings.index, self.settings.count);
-                let space = SegmentShare::first_part(spec.bytes, index_here, count);
+                let space = match spec.kind {
+                    SegmentKind::Memory => SegmentShare::first_part(spec.bytes, index_here, count),
+                    SegmentKind::Disk => OffsetAllocator::holding_nothing(spec.bytes),
+                };
                 if self.space.add(*index, spec, space) {
                     self.replicas.open(*index);
+                    if spec.kind == SegmentKind::Disk {
+                        self.tombstones.open(*index);
+                    }
                 }
             }
             SegmentEvent::Draining { index } => self.space.drain(*index),
@@ -26,7 +34,18 @@ impl KeyShard {
             SegmentEvent::Usable { index, bytes } => {
                 self.space.set_usable(*index, *bytes);
             }
-            SegmentEvent::Unmounted { index } => self.space.unmount(*index),
+            SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
+            SegmentEvent::Unmounted { index } => self.unmount(*index),
+        }
+    }
+
+    fn unmount(&mut self, segment: u32) {
+        let disk = self.space.readable(segment).filter(|share| share.is_disk());
+        let disk = disk.map(|share| share.spec.id);
+        self.space.unmount(segment);
+        if let Some(id) = disk {
+            self.tombstones.leave(segment, id);
+            self.leave_disk(segment);
         }
     }
 

@@ -169,6 +169,8 @@ impl KeyShard {
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
+        self.demote_early(pending.first);
+        self.tombstones.note_change(hash);
         let payload_bytes = self.replicas[pending.first].payload_bytes;
         self.counters.count_value(payload_bytes);
         self.report_key(KeyChange::Stored, object, pending.first);

@@ -64,7 +64,7 @@ impl KeyShard {
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
         let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
         let mut replicas = self.replicas.chain(self.keys[object].first);
-        match replicas.find(|id| self.space.is_readable(self.replicas[*id].segment)) {
+        match replicas.find(|id| self.is_readable(*id)) {
             Some(id) => Ok(self.replicas[id].payload_bytes),
             None => Err(self.why_unreadable(object)),
         }
@@ -81,9 +81,8 @@ impl KeyShard {
         let first_location = out.locations.len();
         let first = self.keys.get(object).map_or(NONE, |record| record.first);
         for id in self.replicas.chain(first) {
-            let replica = &self.replicas[id];
-            if self.space.is_readable(replica.segment) {
-                out.locations.push(replica.location(ReplicaState::Complete));
+            if self.is_readable(id) {
+                out.locations.push(self.replicas[id].location(ReplicaState::Complete));
             }
         }
         if out.locations.len() > first_location {
@@ -93,11 +92,33 @@ impl KeyShard {
         }
     }
 
+    /// How many of the keys found lie on disks alone, and their bytes. What is in memory comes
+    /// first in a chain.
+    fn disk_hits(&self, out: &ReplicaColumns) -> (u64, u64) {
+        if self.space.disks().is_empty() {
+            return (0, 0);
+        }
+        let (mut hits, mut bytes, mut at) = (0, 0, 0);
+        for count in &out.location_count {
+            let first = out.locations[at..].first().filter(|_| *count > 0);
+            if let Some(first) = first.filter(|it| self.space.disks().contains(&it.segment)) {
+                hits += 1;
+                bytes += first.payload_bytes;
+            }
+            at += usize::from(*count);
+        }
+        (hits, bytes)
+    }
+
     fn count_gets(&mut self, out: &ReplicaColumns) {
         let hits = out.status.iter().filter(|status| **status == Status::Ok.code()).count() as u64;
         self.counters.total_gets += out.status.len() as u64;
         self.counters.valid_gets += hits;
-        self.counters.cache_hits += hits;
-        self.counters.cache_hit_bytes += out.payload_bytes.iter().sum::<u64>();
+        let (disk_hits, disk_hit_bytes) = self.disk_hits(out);
+        self.counters.disk_hits += disk_hits;
+        self.counters.disk_hit_bytes += disk_hit_bytes;
+        self.counters.cache_hits += hits - disk_hits;
+        let hit_bytes: u64 = out.payload_bytes.iter().sum();
+        self.counters.cache_hit_bytes += hit_bytes - disk_hit_bytes;
     }
 }

@@ -166,10 +166,13 @@ impl KeyShard {
 
     /// A replica is about to be dropped: what depends on it ends.
     pub(super) fn before_drop(&mut self, id: u32) {
+        let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
+        if self.demotions.of(object).is_some_and(|it| it.source == id) {
+            self.cancel_demotion(object);
+        }
         if self.relocation.is_idle() {
             return;
         }
-        let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
         let is_source = |under_way: &ReplicaMove| under_way.source == id;
         if self.relocation.of(object).is_some_and(is_source) {
             self.cancel_move(object, true);

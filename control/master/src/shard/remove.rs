@@ -55,6 +55,7 @@ impl KeyShard {
         if flags.has(Flags::PENDING) {
             self.discard_all_pending(object);
         }
+        self.tombstones.note_change(self.keys[object].hash());
         self.drop_all_complete(object);
         debug_assert!(self.keys.get(object).is_none(), "nothing of it is left");
         if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
@@ -80,6 +81,7 @@ impl KeyShard {
         if replicas.is_empty() {
             return Err(Status::ReplicaNotFound);
         }
+        self.tombstones.note_change(record.hash());
         for id in replicas {
             self.drop_complete(id);
         }

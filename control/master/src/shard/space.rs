@@ -49,6 +49,9 @@ impl KeyShard {
     /// first.
     fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
         let Replica { generation, object, .. } = self.replicas[id];
+        if self.replicas[id].is_on_disk() {
+            return self.drop_copy(id);
+        }
         self.before_drop(id);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
@@ -149,6 +152,7 @@ impl KeyShard {
         }
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
         debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
+        debug_assert!(self.demotions.of(object).is_none(), "no demotion is lost");
         self.set_blocking(object, false);
         if group != NONE {
             self.groups.leave(group);

@@ -189,7 +189,7 @@ impl KeyShard {
         let fits = |id: &u32| {
             let share = self.space.get(self.replicas[*id].segment);
             share.is_some_and(|share| {
-                share.is_readable() && segment.is_none_or(|name| share.spec.name == name)
+                share.is_memory() && segment.is_none_or(|name| share.spec.name == name)
             })
         };
         let candidates: Vec<u32> = complete.filter(fits).collect();
@@ -228,7 +228,7 @@ impl KeyShard {
 
     /// The readable segments of a name.
     fn named(&self, name: &str) -> Vec<u32> {
-        let named = |share: &SegmentShare| share.is_readable() && share.spec.name == name;
+        let named = |share: &SegmentShare| share.is_memory() && share.spec.name == name;
         let shares = self.space.iter().filter(|(_, share)| named(share));
         shares.map(|(segment, _)| segment).collect()
     }

@@ -2,6 +2,7 @@
 //! Invariant: after every step of every test the shard's records agree with each other.
 
 mod adopting;
+mod demotion;
 mod eviction;
 mod group_shards;
 mod groups;
@@ -31,6 +32,7 @@ use crate::limits::FRESH_MS;
 use crate::placement::{PutConfig, SoftPin};
 use crate::refusal::JobRefusal;
 use crate::segment::{SegmentEvent, SegmentSpec};
+use crate::settings::OffloadSettings;
 use crate::shard_task::{TaskAction, TaskRequest, TaskUpdate};
 use crate::strategy::Strategy;
 

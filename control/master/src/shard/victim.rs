@@ -29,11 +29,35 @@ pub(super) enum EvictionReason {
     Watermark,
     /// A put fails otherwise: probe leases may be broken.
     Put,
+    /// Nothing goes yet: what would go next is to have a copy on a disk by then.
+    LookAhead,
 }
 
 impl KeyShard {
-    /// The replica of a segment to evict next, if any may be evicted.
+    /// The replica of a segment to evict next, if any may be evicted: one that is ready to go, or
+    /// the next in order unless a disk is to have a copy of it first.
     pub(super) fn victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
+        if let Some(ready) = self.ready_victim(segment, need) {
+            return Some(ready);
+        }
+        let next = self.next_victim(segment, need)?;
+        self.may_lose(next.replica).then_some(next)
+    }
+
+    /// The oldest that is ready to go.
+    fn ready_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
+        if self.replicas.oldest(segment, ListName::Ready) == NONE {
+            return None;
+        }
+        self.sort_out_groups(segment);
+        let due = self.due(segment, need);
+        let list = ListName::Ready;
+        self.oldest_in(segment, list, Class::Cold, due, need == EvictionReason::Put)
+    }
+
+    /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
+    /// otherwise.
+    pub(super) fn next_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
         self.sort_out_groups(segment);
         self.sort_out_readers(segment, Class::Cold);
         self.sort_out_readers(segment, Class::Hot);
@@ -50,7 +74,7 @@ impl KeyShard {
     /// Stamp that a victim's must be below.
     fn due(&self, segment: u32, need: EvictionReason) -> u64 {
         match need {
-            EvictionReason::Put => u64::MAX,
+            EvictionReason::Put | EvictionReason::LookAhead => u64::MAX,
             EvictionReason::Watermark => {
                 let settled = self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
                 self.oldest_read(segment).map_or(settled, |held| settled.min(held))
@@ -109,26 +133,36 @@ impl KeyShard {
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let weight = weight(class, self.policy.cold_age_factor());
         let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
-                let replica = self.replicas.oldest(segment, ListName::Evictable(class, phase));
-                let object = self.keys.get(self.replicas.get(replica)?.object)?;
-                let touched = self.groups.touched(object);
-                let probed = touched.probe_end_ms > self.now_ms;
-                let is_held = touched.read_end_ms > self.now_ms || touched.stamp >= due;
-                if is_held || (probed && !break_probes) {
-                    return None;
-                }
-                if self.is_held_elsewhere(object.group) {
-                    return None;
-                }
-                let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-                let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight));
-                Some(Victim { rank, age, class, replica })
+                let list = ListName::Evictable(class, phase);
+                self.oldest_in(segment, list, class, due, break_probes)
             });
         oldest.min()
+    }
+
+    /// As `oldest_of`, in one list.
+    fn oldest_in(
+        &self,
+        segment: u32,
+        list: ListName,
+        class: Class,
+        due: u64,
+        break_probes: bool,
+    ) -> Option<Victim> {
+        let replica = self.replicas.oldest(segment, list);
+        let object = self.keys.get(self.replicas.get(replica)?.object)?;
+        let touched = self.groups.touched(object);
+        let probed = touched.probe_end_ms > self.now_ms;
+        let is_held = touched.read_end_ms > self.now_ms || touched.stamp >= due;
+        if is_held || (probed && !break_probes) || self.is_held_elsewhere(object.group) {
+            return None;
+        }
+        let weight = weight(class, self.policy.cold_age_factor());
+        let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
+        let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight));
+        Some(Victim { rank, age, class, replica })
     }
 
     /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at
@@ -138,22 +172,31 @@ impl KeyShard {
             return 0;
         };
         let mut room_bytes = share.free_bytes();
-        let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
-        for class in [Class::Cold, Class::Hot].into_iter().chain(pinned) {
-            for phase in [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read] {
-                let mut id = self.replicas.oldest(segment, ListName::Evictable(class, phase));
-                while room_bytes < bytes && id != NONE {
-                    let replica = &self.replicas[id];
-                    let object = &self.keys[replica.object];
-                    if self.groups.touched(object).read_end_ms > self.now_ms {
-                        break;
-                    }
-                    room_bytes += self.bytes_behind(id);
-                    id = replica.newer;
+        let saves_first = self.saves_first(segment);
+        for list in self.lists_to_lose() {
+            let mut id = self.replicas.oldest(segment, list);
+            while room_bytes < bytes && id != NONE {
+                let replica = &self.replicas[id];
+                let object = &self.keys[replica.object];
+                let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
+                let is_kept = saves_first && list != ListName::Ready && self.is_disk_wanted(id);
+                if is_read || is_kept {
+                    break;
                 }
+                room_bytes += self.bytes_behind(id);
+                id = replica.newer;
             }
         }
         room_bytes
+    }
+
+    /// The lists of a segment whose replicas may go, if no lease keeps them.
+    fn lists_to_lose(&self) -> impl Iterator<Item = ListName> {
+        let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
+        let classes = [Class::Cold, Class::Hot].into_iter().chain(pinned);
+        let phases = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read];
+        let others = classes.flat_map(move |class| phases.map(|it| ListName::Evictable(class, it)));
+        std::iter::once(ListName::Ready).chain(others)
     }
 
     /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard

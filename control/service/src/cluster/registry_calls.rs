@@ -158,7 +158,9 @@ impl<E: Environment> ControlShard<E> {
                 SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
                 SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
-                SegmentEvent::Mounted { .. } | SegmentEvent::Usable { .. } => continue,
+                SegmentEvent::Mounted { .. }
+                | SegmentEvent::Usable { .. }
+                | SegmentEvent::Recycled { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)
                 && let Some(left_out) = self.log_line(spec.peer)

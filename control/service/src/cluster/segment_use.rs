@@ -134,6 +134,7 @@ mod tests {
                 rendezvous: String::new(),
                 protocol: "tcp".to_owned(),
                 peer: None,
+                kind: perigee_master::SegmentKind::Memory,
             };
             let mounted = cluster.run_first(move |first| async move {
                 let client = perigee_schemas::Identity(spec.client);

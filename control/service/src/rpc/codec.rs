@@ -3,7 +3,7 @@
 use super::call::{CallRefusal, ReplyBuilder};
 use crate::cluster::ControlShard;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
-use perigee_master::{ReplicaLocation, SegmentSpec};
+use perigee_master::{ReplicaLocation, SegmentKind, SegmentSpec};
 use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 use perigee_shard::Environment;
@@ -157,6 +157,7 @@ pub(super) fn offered(
         rendezvous: owned(view.rendezvous()),
         protocol: owned(view.protocol()),
         peer,
+        kind: SegmentKind::Memory,
     }
 }
 

@@ -199,6 +199,7 @@ mod tests {
             rendezvous: String::new(),
             protocol: "tcp".to_owned(),
             peer: None,
+            kind: perigee_master::SegmentKind::Memory,
         };
         let spec = Arc::new(spec);
         let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };

@@ -7,31 +7,68 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 
+mod disk;
+
+use disk::{DISK, Disk, Logged, OWNER, SEGMENT_COPIES};
+use perigee_schemas::disk_address::DiskAddress;
+
+use crate::key::hash_key;
+
 use super::{
-    DrainOrder, EXTENT_BYTES, EndedMoves, GivenBack, LEASE_MS, MoveTask, PAYLOAD_BYTES, PutConfig,
-    RELEASE_MS, ReplicaLocation, SegmentEvent, ShardSettings, SoftPin, Stage, Status, WRITER, code,
-    extent_bytes, reports::Consumer, settings, spec,
+    AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, LEASE_MS,
+    MoveTask, OffloadSettings, PAYLOAD_BYTES, PutConfig, RELEASE_MS, ReplicaLocation, SegmentEvent,
+    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, reports::Consumer, settings,
+    spec,
 };
 
 const KEYS: usize = 6;
 
 #[derive(Debug, Clone)]
 enum Op {
-    Put { key: usize, size: u64, replicas: u32, upsert: bool, hard: bool, soft: bool, group: bool },
+    Put {
+        key: usize,
+        size: u64,
+        replicas: u32,
+        upsert: bool,
+        hard: bool,
+        soft: bool,
+        group: bool,
+    },
     End(usize),
     Revoke(usize),
-    Late { end: bool },
+    Late {
+        end: bool,
+    },
     Exist(usize),
     Get(usize),
     GiveBack(usize),
-    Remove { key: usize, force: bool },
+    Remove {
+        key: usize,
+        force: bool,
+    },
     Pass(u64),
     Tick(usize),
     Unmount,
     Drain,
     Turn(u32),
     Take,
-    Report { good: bool, in_flight: bool },
+    Report {
+        good: bool,
+        in_flight: bool,
+    },
+    /// Owners of disks take what is to be written there.
+    Demote,
+    /// The first of these is over.
+    Written {
+        good: bool,
+    },
+    /// Owners erase what is void from their logs.
+    Erase,
+    /// The log of the disk goes on without its oldest segment.
+    Recycle,
+    /// The owner of the disk is gone; it may come back with what its log has.
+    Eject,
+    Return,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -55,6 +92,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Take),
         3 => (0..4, any::<bool>())
             .prop_map(|(good, in_flight)| Op::Report { good: good > 0, in_flight }),
+        4 => Just(Op::Demote),
+        5 => (0..5).prop_map(|good| Op::Written { good: good > 0 }),
+        2 => prop_oneof![3 => Just(Op::Erase), 1 => Just(Op::Recycle)],
+        2 => prop_oneof![1 => Just(Op::Eject), 2 => Just(Op::Return)],
     ]
 }
 
@@ -101,7 +142,9 @@ struct Model {
     writing: BTreeMap<(usize, u64), Writing>,
     /// Space of moves whose carriers never tell that they have stopped.
     stray: Vec<Claim>,
-    /// Checksum of the last put of each key that was acknowledged.
+    /// Checksum of the last put of each key that was acknowledged...
+    newest: BTreeMap<usize, u32>,
+    /// ... if the key was not removed since.
     acknowledged: BTreeMap<usize, u32>,
     /// Checksum of each generation that was completed.
     completed: BTreeMap<u64, u32>,
@@ -112,6 +155,7 @@ struct Model {
     /// Copies that clients are writing or have not reported as ended.
     copying: Vec<Copying>,
     consumer: Consumer,
+    disk: Disk,
 }
 
 /// A move that its carrier has taken.
@@ -125,14 +169,18 @@ fn name(key: usize) -> String {
 }
 
 impl Model {
-    fn new() -> Self {
-        let mut stage = Stage::with(ShardSettings { watermark_ratio: 0.7, ..settings() }, &[5, 7]);
+    fn new(offload: Option<OffloadSettings>) -> Self {
+        let settings = ShardSettings { watermark_ratio: 0.7, offload, ..settings() };
+        let mut stage = Stage::with(settings, &[5, 7]);
+        stage.mount(Disk::spec(), DISK);
         Self {
+            disk: Disk::new(),
             consumer: Consumer::of(&mut stage.shard),
             stage,
             readers: Vec::new(),
             writing: BTreeMap::new(),
             stray: Vec::new(),
+            newest: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             completed: BTreeMap::new(),
             leased_until_ms: BTreeMap::new(),
@@ -168,6 +216,12 @@ impl Model {
             Op::Turn(allowance) => self.turn(allowance),
             Op::Take => self.take(),
             Op::Report { good, in_flight } => self.report(good, in_flight),
+            Op::Demote => self.demote(),
+            Op::Written { good } => self.written(good),
+            Op::Erase => self.erase(),
+            Op::Recycle => self.recycle(),
+            Op::Eject => self.eject(),
+            Op::Return => self.bring_back(),
         }
         self.stage.shard.check();
         self.consumer.catch_up(&self.stage.shard);
@@ -229,13 +283,14 @@ impl Model {
             );
             self.completed.extend(writing.generations.iter().map(|at| (*at, writing.checksum)));
             self.leased_until_ms.remove(&key);
-            let last = self.acknowledged.insert(key, writing.checksum);
+            let last = self.newest.insert(key, writing.checksum);
             assert!(last < Some(writing.checksum), "key {key} went back");
+            self.acknowledged.insert(key, writing.checksum);
         } else {
             assert_eq!(after, before, "a put that fails changes no key");
         }
         if status == code(Status::ObjectAlreadyExists) {
-            assert!(self.acknowledged[&key] > writing.checksum, "key {key} has no later put");
+            assert!(self.newest[&key] > writing.checksum, "key {key} has no later put");
         }
     }
 
@@ -268,11 +323,13 @@ impl Model {
         for location in &self.stage.replicas.locations {
             assert_eq!(self.completed.get(&location.generation), Some(&checksum), "key {key}");
         }
+        self.assert_on_disk(key);
         let until_ms = self.stage.now_ms + LEASE_MS;
-        let locations = &self.stage.replicas.locations;
+        let locations = self.stage.replicas.locations.iter();
+        let in_memory = locations.filter(|at| at.segment < DISK);
         self.readers.push(Reading {
             key,
-            claims: locations.iter().map(|at| Claim::new(at, until_ms)).collect(),
+            claims: in_memory.map(|at| Claim::new(at, until_ms)).collect(),
             lease: self.stage.given_back(),
         });
         self.lease(key);
@@ -298,6 +355,7 @@ impl Model {
         if status == 0 {
             assert!(held && !self.stage.holds(&name(key)));
             self.leased_until_ms.remove(&key);
+            self.acknowledged.remove(&key);
         }
     }
 
@@ -370,12 +428,168 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The owner takes what is to be written, and writes it.
+    fn demote(&mut self) {
+        for task in self.stage.shard.take_demotions(self.stage.now_ms, OWNER, 3) {
+            let generation = task.source.generation;
+            assert_eq!(self.completed.get(&generation), Some(&task.checksum));
+            assert!(self.disk.is_mounted && task.disk == self.disk.number);
+            let key = (0..KEYS).find(|key| name(*key).as_bytes() == &*task.key).unwrap();
+            let payload_bytes = task.source.payload_bytes;
+            let copy = Logged {
+                generation,
+                payload_bytes,
+                checksum: task.checksum,
+                key,
+                hash: hash_key(&task.key),
+            };
+            let address = self.disk.append(copy);
+            self.disk.writing.push((task, address));
+        }
+    }
+
+    fn written(&mut self, good: bool) {
+        if self.disk.writing.is_empty() {
+            return;
+        }
+        let (task, address) = self.disk.writing.remove(0);
+        let generation = task.source.generation;
+        let ended = EndedDemotions {
+            client: OWNER,
+            keys: &[&task.key],
+            generations: &[generation],
+            status: &[if good { 0 } else { code(Status::WriteFail) }],
+            addresses: &[address],
+        };
+        if !good {
+            self.disk.log.remove(&address);
+        }
+        let key = std::str::from_utf8(&task.key).unwrap().to_owned();
+        let mut out = Vec::new();
+        self.stage.shard.end_demotions(self.stage.now_ms, &ended, &mut out);
+        let on_disk = self.stage.peek(&key).into_iter().find(|at| at.segment >= DISK);
+        let is_linked = on_disk.is_some_and(|at| at.offset == address);
+        assert_eq!(is_linked, good && out == [0], "{key}");
+        if out != [0] {
+            self.disk.log.remove(&address);
+        }
+    }
+
+    /// What a read has found on the disk lies in its log.
+    fn assert_on_disk(&self, key: usize) {
+        let on_disk = self.stage.replicas.locations.iter().filter(|at| at.segment >= DISK);
+        for location in on_disk {
+            let copy = self.disk.log[&location.offset];
+            assert!(self.disk.is_mounted && location.segment == self.disk.number);
+            assert_eq!((copy.key, copy.generation), (key, location.generation));
+            assert_eq!(copy.payload_bytes, location.payload_bytes);
+            assert_eq!(copy.checksum, self.stage.replicas.checksum[0]);
+        }
+    }
+
+    /// The owner hears of void copies, erases them, and says so.
+    fn erase(&mut self) {
+        if !self.disk.is_mounted {
+            return;
+        }
+        let disk = self.disk.number;
+        let void = self.stage.shard.tombstones(OWNER, disk, 2).unwrap();
+        for tombstone in &void {
+            self.disk.erase(tombstone.hash, tombstone.generation);
+        }
+        let numbers: Vec<u64> = void.iter().map(|tombstone| tombstone.number).collect();
+        self.stage.shard.confirm_tombstones(self.stage.now_ms, OWNER, disk, &numbers);
+    }
+
+    fn recycle(&mut self) {
+        if self.disk.oldest >= self.disk.appended / SEGMENT_COPIES {
+            return;
+        }
+        self.disk.oldest += 1;
+        let oldest = self.disk.oldest;
+        self.disk.log.retain(|address, _| DiskAddress::unpack(*address).sequence >= oldest);
+        if self.disk.is_mounted {
+            let event = SegmentEvent::Recycled { index: self.disk.number, oldest };
+            self.stage.shard.apply(self.stage.now_ms, &event);
+        }
+    }
+
+    fn eject(&mut self) {
+        if std::mem::replace(&mut self.disk.is_mounted, false) {
+            let event = SegmentEvent::Unmounted { index: self.disk.number };
+            self.stage.shard.apply(self.stage.now_ms, &event);
+            // The owner has died: what it had not given may be in the log all the same.
+            self.disk.writing.clear();
+        }
+    }
+
+    fn bring_back(&mut self) {
+        if std::mem::replace(&mut self.disk.is_mounted, true) {
+            return;
+        }
+        self.disk.number += 1;
+        let disk = self.disk.number;
+        self.stage.mount(Disk::spec(), disk);
+        let oldest = SegmentEvent::Recycled { index: disk, oldest: self.disk.oldest };
+        self.stage.shard.apply(self.stage.now_ms, &oldest);
+        let logged: Vec<(u64, Logged)> = self.disk.log.iter().map(|(at, it)| (*at, *it)).collect();
+        for (address, copy) in logged {
+            self.announce_copy(disk, address, &copy);
+        }
+        let mut out = Vec::new();
+        let shard = &mut self.stage.shard;
+        shard.announce_copies(self.stage.now_ms, OWNER, disk, &[], true, &mut out);
+    }
+
+    fn announce_copy(&mut self, disk: u32, address: u64, copy: &Logged) {
+        let key = name(copy.key);
+        let before = self.stage.peek(&key);
+        let announced = AnnouncedCopy {
+            key: key.as_bytes(),
+            group: "",
+            generation: copy.generation,
+            payload_bytes: copy.payload_bytes,
+            checksum: copy.checksum,
+            writer: WRITER,
+            address,
+        };
+        let mut out = Vec::new();
+        let shard = &mut self.stage.shard;
+        shard.announce_copies(self.stage.now_ms, OWNER, disk, &[announced], false, &mut out);
+        if out == [0] {
+            let acknowledged = self.acknowledged.get(&copy.key);
+            assert_eq!(acknowledged, Some(&copy.checksum), "{key} is what was acknowledged");
+            if before.is_empty() {
+                self.leased_until_ms.remove(&copy.key);
+            }
+        } else {
+            assert_eq!(self.stage.peek(&key), before, "what is refused changes no key");
+            self.disk.log.remove(&address);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn bytes_in_use_are_never_handed_out(ops in prop::collection::vec(op(), 1..120)) {
-        let mut model = Model::new();
+        let mut model = Model::new(None);
+        for op in &ops {
+            model.apply(op);
+        }
+    }
+
+    #[test]
+    fn what_is_on_a_disk_is_never_older_than_acknowledged(
+        ops in prop::collection::vec(op(), 1..150),
+        on_evict in any::<bool>(),
+        force_evict in any::<bool>(),
+        queue_limit in 1_usize..6,
+    ) {
+        let offload = OffloadSettings { on_evict, force_evict, queue_limit, cap_ratio: 0.8 };
+        let mut model = Model::new(Some(offload));
         for op in &ops {
             model.apply(op);
         }

@@ -1,0 +1,261 @@
+//! Demotion: what eviction would take goes to a disk of its owner first.
+//! Invariant: while an owner may be reading a replica to write it, the replica is not evicted; the
+//! demotion ends when the owner says so, with its source, or at its deadline.
+
+use crate::demotion::Demotion;
+use crate::limits::{DEMOTION_WAIT_MS, LOOK_AHEAD_RATIO};
+use crate::list_name::ListName;
+use crate::object::Flags;
+use crate::settings::OffloadSettings;
+use crate::slab::NONE;
+
+use super::KeyShard;
+use super::demotion_task::DemotionTask;
+use super::victim::EvictionReason;
+use crate::columns::ReplicaState;
+
+impl KeyShard {
+    /// Gives a client up to `limit` objects in its memory to write to its disks, the ones to be
+    /// evicted first.
+    pub fn take_demotions(&mut self, now_ms: u64, client: u128, limit: usize) -> Vec<DemotionTask> {
+        self.begin(now_ms);
+        let mut tasks = Vec::new();
+        while tasks.len() < limit
+            && let Some(task) = self.take_demotion(client)
+        {
+            tasks.push(task);
+        }
+        tasks
+    }
+
+    fn take_demotion(&mut self, client: u128) -> Option<DemotionTask> {
+        let deadline_ms = self.move_deadline_ms(0);
+        let (object, demotion) = self.demotions.take(client, deadline_ms)?;
+        let record = &self.keys[object];
+        Some(DemotionTask {
+            key: record.key().into(),
+            group: self.groups.name(record.group).unwrap_or_default().into(),
+            checksum: record.checksum,
+            source: self.replicas[demotion.source].location(ReplicaState::Complete),
+            disk: demotion.disk,
+        })
+    }
+
+    /// Whether demotions or tombstones wait for a client.
+    pub fn has_disk_work(&self, client: u128) -> bool {
+        let own =
+            |disk: &&u32| self.space.get(**disk).is_some_and(|share| share.spec.client == client);
+        self.demotions.is_awaited(client)
+            || self.space.disks().iter().filter(own).any(|disk| self.tombstones.has_some(*disk))
+    }
+
+    /// The disk that is to have a copy of a replica before that goes: its bytes lie nowhere else,
+    /// and its owner has a disk with room.
+    fn disk_wanted(&self, id: u32) -> Option<u32> {
+        self.settings.offload.as_ref()?;
+        let replica = &self.replicas[id];
+        let record = self.keys.get(replica.object)?;
+        // What is being replaced is not worth a copy.
+        if record.flags.has(Flags::PENDING) {
+            return None;
+        }
+        let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
+        if others.any(|other| self.is_readable(other)) {
+            return None;
+        }
+        self.space.disk_for(self.carrier_of(id), replica.extent().bytes)
+    }
+
+    /// Whether eviction of a replica loses bytes that a disk was to have.
+    pub(super) fn is_disk_wanted(&self, id: u32) -> bool {
+        self.disk_wanted(id).is_some()
+    }
+
+    /// Whether what is evicted from a segment is to have a copy on a disk first.
+    pub(super) fn saves_first(&self, segment: u32) -> bool {
+        let share = self.space.get(segment);
+        let is_kept = self.settings.offload.is_some_and(|offload| !offload.force_evict);
+        is_kept && share.is_some_and(|it| self.space.disk_for(it.spec.client, 1).is_some())
+    }
+
+    /// The replicas that go together with one: its group's on this shard, or it alone.
+    fn going_with(&self, id: u32) -> Vec<u32> {
+        match self.groups.get(self.keys[self.replicas[id].object].group) {
+            Some(group) => group.replicas(&self.replicas),
+            None => vec![id],
+        }
+    }
+
+    /// Whether a replica may be evicted as it is. If a disk is to have a copy first, the copy
+    /// begins.
+    pub(super) fn may_lose(&mut self, id: u32) -> bool {
+        let Some(offload) = self.settings.offload else {
+            return true;
+        };
+        let going = self.going_with(id);
+        if going.iter().all(|id| self.disk_wanted(*id).is_none()) {
+            return true;
+        }
+        !self.demote(&going, true, &offload) && offload.force_evict
+    }
+
+    /// Begins to copy replicas that have no copy on a disk; false if that is too much at the
+    /// moment.
+    fn demote(&mut self, going: &[u32], is_victim: bool, offload: &OffloadSettings) -> bool {
+        let mut begun = false;
+        for id in going {
+            if let Some(disk) = self.disk_wanted(*id) {
+                if !self.may_demote(*id, offload) {
+                    break;
+                }
+                self.begin_demotion(*id, disk, is_victim);
+                begun = true;
+            }
+        }
+        begun
+    }
+
+    fn may_demote(&self, id: u32, offload: &OffloadSettings) -> bool {
+        let replica = &self.replicas[id];
+        let usable_bytes = self.space.get(replica.segment).map_or(0, |it| it.usable_bytes());
+        let bytes = self.demotions.bytes_of(replica.segment) + replica.extent().bytes;
+        self.demotions.len() < offload.queue_limit / self.settings.count
+            && bytes as f64 <= offload.cap_ratio * usable_bytes as f64
+    }
+
+    fn begin_demotion(&mut self, id: u32, disk: u32, is_victim: bool) {
+        let replica = &self.replicas[id];
+        let object = replica.object;
+        debug_assert!(!self.keys[object].flags.has(Flags::DEMOTING), "one at a time");
+        let deadline_ms = self.now_ms.saturating_add(DEMOTION_WAIT_MS);
+        let waiting = Demotion::waiting(self.carrier_of(id), disk, id, deadline_ms);
+        let (segment, generation) = (replica.segment, replica.generation);
+        let bytes = replica.extent().bytes;
+        self.keys[object].flags.set(Flags::DEMOTING, true);
+        self.refresh_blocking(object);
+        let list = self.list_of(object);
+        self.relink(object, list);
+        let stamp = self.groups.touched(&self.keys[object]).stamp;
+        self.demotions
+            .begin(object, Demotion { segment, generation, bytes, is_victim, stamp, ..waiting });
+        self.counters.demotions.started += 1;
+    }
+
+    /// A demotion is over: its source may be evicted, before others if it was to be and was not
+    /// touched since.
+    pub(super) fn end_demotion(&mut self, object: u32) -> Option<Demotion> {
+        let ended = self.demotions.end(object)?;
+        let was_touched = self.groups.touched(&self.keys[object]).stamp != ended.stamp;
+        self.keys[object].flags.set(Flags::DEMOTING, false);
+        self.refresh_blocking(object);
+        let is_ready = ended.is_victim && !was_touched;
+        let is_there = |id: u32| self.replicas.chain(self.keys[object].first).any(|it| it == id);
+        if is_ready && is_there(ended.source) {
+            self.make_ready(ended.source);
+        } else if self.keys[object].first != NONE {
+            let list = self.list_of(object);
+            self.relink(object, list);
+        }
+        Some(ended)
+    }
+
+    /// A demotion comes to nothing. What its owner may have written already is void.
+    pub(super) fn cancel_demotion(&mut self, object: u32) {
+        let hash = self.keys[object].hash();
+        if let Some(ended) = self.end_demotion(object) {
+            self.counters.demotions.revoked += 1;
+            if ended.is_taken {
+                self.bury(ended.disk, hash, ended.generation);
+            }
+        }
+    }
+
+    /// Gives up demotions whose deadline has passed; returns what is left of the budget.
+    pub(super) fn give_up_demotions(&mut self, mut budget: usize) -> usize {
+        while budget > 0
+            && let Some(object) = self.demotions.overdue(self.now_ms)
+        {
+            self.cancel_demotion(object);
+            budget -= 1;
+        }
+        budget
+    }
+
+    /// Gives up the demotions to a disk that is gone.
+    pub(super) fn leave_disk(&mut self, disk: u32) {
+        let to_it = self.demotions.iter().filter(|(_, demotion)| demotion.disk == disk);
+        let objects: Vec<u32> = to_it.map(|(object, _)| object).collect();
+        objects.into_iter().for_each(|object| self.cancel_demotion(object));
+    }
+
+    /// Puts an evictable replica, or its group, where it goes before others.
+    fn make_ready(&mut self, id: u32) {
+        let object = self.replicas[id].object;
+        let stamp = self.groups.touched(&self.keys[object]).stamp;
+        let list = self.list_of(object);
+        // Those in segments that are gone, too.
+        self.relink(object, list);
+        if list == ListName::Held {
+            return;
+        }
+        let record = &self.keys[object];
+        match record.group {
+            NONE => self.replicas.relink(id, ListName::Ready),
+            group => self.groups.relink(group, &mut self.replicas, ListName::Ready, stamp),
+        }
+    }
+
+    /// Begins to copy what comes next in the order of eviction, so that eviction finds what has a
+    /// copy; returns what is left of the budget.
+    pub(super) fn look_ahead(&mut self, mut budget: usize) -> usize {
+        let Some(offload) = self.settings.offload.filter(|it| it.on_evict) else {
+            return budget;
+        };
+        if self.space.disks().is_empty() {
+            return budget;
+        }
+        for segment in self.space.live().to_vec() {
+            while budget > 0 && self.lacks_ready(segment) {
+                budget -= 1;
+                if !self.prepare_next(segment, &offload) {
+                    break;
+                }
+            }
+        }
+        budget
+    }
+
+    /// Takes the next in the order of eviction out of it: it is copied, or ready to go. False if
+    /// nothing is next or no more may be copied now.
+    fn prepare_next(&mut self, segment: u32, offload: &OffloadSettings) -> bool {
+        let Some(next) = self.next_victim(segment, EvictionReason::LookAhead) else {
+            return false;
+        };
+        let going = self.going_with(next.replica);
+        if going.iter().any(|id| self.disk_wanted(*id).is_some()) {
+            return self.demote(&going, true, offload);
+        }
+        self.make_ready(next.replica);
+        true
+    }
+
+    /// Whether less is ready to go, or on its way, than a margin below the watermark.
+    fn lacks_ready(&self, segment: u32) -> bool {
+        let Some(share) = self.space.get(segment) else {
+            return false;
+        };
+        let quarantined_bytes = self.space.quarantine().bytes_of(segment);
+        let used_bytes = share.allocator.used().saturating_sub(quarantined_bytes);
+        let ratio = (self.settings.watermark_ratio - LOOK_AHEAD_RATIO).max(0.0);
+        let kept_bytes = (ratio * share.usable_bytes() as f64) as u64;
+        let stock_bytes = self.replicas.ready_bytes(segment) + self.demotions.bytes_of(segment);
+        used_bytes > kept_bytes.saturating_add(stock_bytes)
+    }
+
+    /// A put has ended: without `on_evict` its bytes go to a disk at once.
+    pub(super) fn demote_early(&mut self, id: u32) {
+        if let Some(offload) = self.settings.offload.filter(|it| !it.on_evict) {
+            self.demote(&[id], false, &offload);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Copies of objects on disks: linked when they are written or announced, dropped with a tombstone
+//! when what they hold is removed or replaced, forgotten when the log has moved on.
+//! Invariant: an object has at most one copy on a disk, last in its chain, and a copy that is
+//! void is never linked again.
+
+use perigee_schemas::Status;
+use perigee_schemas::disk_address::DiskAddress;
+
+use crate::key::{check_key, hash_key};
+use crate::key_events::KeyChange;
+use crate::limits::OBJECT_BYTES_MAX;
+use crate::list_name::ListName;
+use crate::object::Flags;
+use crate::slab::NONE;
+use crate::tombstone::Tombstone;
+
+use super::KeyShard;
+use super::demotion_task::{AnnouncedCopy, EndedDemotions};
+use super::put_end::code;
+
+impl KeyShard {
+    /// Whether a complete replica can be read.
+    pub(super) fn is_readable(&self, id: u32) -> bool {
+        let replica = &self.replicas[id];
+        match replica.is_on_disk() {
+            true => self.space.has_address(replica.segment, replica.address()),
+            false => self.space.is_readable(replica.segment),
+        }
+    }
+
+    /// Ends demotions: a copy that was written joins the replicas of its object, if that is still
+    /// the one it was made of. One status per key.
+    ///
+    /// Status -1400: the demotion is not under way (any more), so the copy is void: its owner must
+    /// never announce it; -601: another client's demotion; -600: a column has the wrong length.
+    /// Repeating is fine.
+    pub fn end_demotions(&mut self, now_ms: u64, ended: &EndedDemotions<'_>, out: &mut Vec<i32>) {
+        self.begin(now_ms);
+        let keys = ended.keys.len();
+        out.clear();
+        out.resize(keys, Status::InvalidParams.code());
+        let lengths = [ended.generations.len(), ended.status.len(), ended.addresses.len()];
+        if lengths.iter().any(|length| *length != keys) {
+            return;
+        }
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = code(self.end_written(ended, at));
+        }
+    }
+
+    fn end_written(&mut self, ended: &EndedDemotions<'_>, at: usize) -> Result<(), Status> {
+        let (generation, address) = (ended.generations[at], ended.addresses[at]);
+        self.drop_stale(hash_key(ended.keys[at]), ended.keys[at]);
+        let object = self.keys.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
+        let under_way = self.demotions.of(object).copied();
+        let under_way = under_way.filter(|it| it.generation == generation && it.is_taken);
+        let Some(under_way) = under_way else {
+            return match self.has_copy(object, generation, address) {
+                true => Ok(()),
+                false => Err(Status::TaskNotFound),
+            };
+        };
+        if under_way.client != ended.client {
+            return Err(Status::IllegalClient);
+        }
+        let is_written = ended.status[at] == Status::Ok.code();
+        let is_there = self.space.has_address(under_way.disk, DiskAddress::unpack(address));
+        if is_written && !is_there {
+            self.cancel_demotion(object);
+            return Err(Status::TaskNotFound);
+        }
+        if is_written {
+            let payload_bytes = self.replicas[under_way.source].payload_bytes;
+            self.link_copy(object, under_way.disk, address, payload_bytes, generation);
+            self.counters.demotions.ended += 1;
+            self.counters.demoted_bytes += payload_bytes;
+        } else {
+            self.counters.demotions.revoked += 1;
+        }
+        self.end_demotion(object);
+        Ok(())
+    }
+
+    /// The copy of an object on a disk, if it has one.
+    fn copy_of(&self, object: u32) -> Option<u32> {
+        let mut complete = self.replicas.chain(self.keys[object].first);
+        complete.find(|id| self.replicas[*id].is_on_disk())
+    }
+
+    fn has_copy(&self, object: u32, generation: u64, address: u64) -> bool {
+        self.copy_of(object).is_some_and(|id| {
+            let copy = &self.replicas[id];
+            (copy.generation, copy.offset) == (generation, address)
+        })
+    }
+
+    /// Drops the copy of a key whose place has been used again, so that the key may have another.
+    fn drop_stale(&mut self, hash: u64, key: &[u8]) {
+        let object = self.keys.find_hashed(hash, key);
+        let copy = object.and_then(|object| self.copy_of(object));
+        if let Some(stale) = copy.filter(|id| !self.is_readable(*id)) {
+            self.drop_complete(stale);
+        }
+    }
+
+    fn link_copy(
+        &mut self,
+        object: u32,
+        disk: u32,
+        address: u64,
+        payload_bytes: u64,
+        generation: u64,
+    ) {
+        debug_assert!(self.copy_of(object).is_none(), "one copy per object");
+        let id = self.replicas.adopt(disk, address, payload_bytes, generation);
+        self.replicas.relink(id, ListName::OnDisk);
+        self.replicas.assign(id, object);
+        let first = self.keys[object].first;
+        self.keys[object].first = self.replicas.put_last(id, first);
+        self.space.count_copy(disk, payload_bytes as i64);
+    }
+
+    /// Drops a copy that is in no chain any more, with a tombstone unless the disk is gone or its
+    /// log has moved on.
+    pub(super) fn drop_copy(&mut self, id: u32) {
+        let replica = &self.replicas[id];
+        let (disk, generation) = (replica.segment, replica.generation);
+        let hash = self.keys.get(replica.object).map_or(0, |record| record.hash());
+        let is_there = self.is_readable(id);
+        self.space.count_copy(disk, -(replica.payload_bytes as i64));
+        self.replicas.unlink(id);
+        self.replicas.remove(id);
+        if is_there {
+            self.bury(disk, hash, generation);
+        }
+    }
+
+    /// A copy that a disk has, or may have, is void from now on.
+    pub(super) fn bury(&mut self, disk: u32, hash: u64, generation: u64) {
+        let id = self.space.get(disk).map_or(0, |share| share.spec.id);
+        if !self.tombstones.note(disk, id, hash, generation) {
+            self.counters.tombstones_overrun += 1;
+        }
+    }
+
+    /// Copies of a disk that are void, the oldest first; for their owner, until they are confirmed.
+    ///
+    /// # Errors
+    /// `SegmentNotFound`: not a mounted disk of the client; `UnavailableInCurrentStatus`: the owner
+    /// has to announce first what the disk has.
+    pub fn tombstones(
+        &self,
+        client: u128,
+        disk: u32,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>, Status> {
+        self.own_disk(client, disk)?;
+        self.tombstones.oldest(disk, limit).ok_or(Status::UnavailableInCurrentStatus)
+    }
+
+    /// The owner of a disk has made sure that void copies never come back. Numbers of other shards
+    /// and unknown ones are ignored.
+    pub fn confirm_tombstones(&mut self, now_ms: u64, client: u128, disk: u32, numbers: &[u64]) {
+        self.begin(now_ms);
+        if self.own_disk(client, disk).is_ok() {
+            numbers.iter().for_each(|number| self.tombstones.confirm(disk, *number));
+        }
+    }
+
+    /// Learns what a disk has, after its owner or the master has started again. One status per
+    /// copy; `is_last` if the owner has nothing more to announce.
+    ///
+    /// Status -704: the copy is void, and its owner must never announce it again: the key has other
+    /// bytes, or it was removed, or may have been; -600: no valid key or size; -101: not a mounted
+    /// disk of the client, or its log has moved on.
+    pub fn announce_copies(
+        &mut self,
+        now_ms: u64,
+        client: u128,
+        disk: u32,
+        copies: &[AnnouncedCopy<'_>],
+        is_last: bool,
+        out: &mut Vec<i32>,
+    ) {
+        self.begin(now_ms);
+        out.clear();
+        let refused = self.own_disk(client, disk).err();
+        for copy in copies {
+            let learnt = refused.map_or_else(|| self.learn(disk, copy), Err);
+            out.push(code(learnt));
+        }
+        if is_last
+            && refused.is_none()
+            && let Some(share) = self.space.get(disk)
+        {
+            let id = share.spec.id;
+            self.tombstones.has_returned(disk, id);
+        }
+    }
+
+    fn learn(&mut self, disk: u32, copy: &AnnouncedCopy<'_>) -> Result<(), Status> {
+        let is_size = (1..=OBJECT_BYTES_MAX).contains(&copy.payload_bytes);
+        if check_key(copy.key).is_err() || !is_size {
+            return Err(Status::InvalidParams);
+        }
+        if !self.space.has_address(disk, DiskAddress::unpack(copy.address)) {
+            return Err(Status::SegmentNotFound);
+        }
+        let hash = hash_key(copy.key);
+        self.drop_stale(hash, copy.key);
+        let object = match self.keys.find_hashed(hash, copy.key) {
+            Some(object) if self.keys[object].first != NONE => {
+                return self.learn_of(object, disk, copy);
+            }
+            // What is being written replaces it in any case.
+            Some(_) => return Err(Status::ObjectNotFound),
+            None if self.tombstones.may_have_changed(hash) => return Err(Status::ObjectNotFound),
+            None => self.insert_object(copy.key, hash, copy.group),
+        };
+        let stamp = self.clock.touch();
+        let record = &mut self.keys[object];
+        record.checksum = copy.checksum;
+        record.owner = copy.writer;
+        record.stamp = stamp;
+        self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
+        let first = self.keys[object].first;
+        self.report_key(KeyChange::Stored, object, first);
+        Ok(())
+    }
+
+    /// A copy of a key that has bytes already: it is one of them, or void.
+    fn learn_of(&mut self, object: u32, disk: u32, copy: &AnnouncedCopy<'_>) -> Result<(), Status> {
+        if self.has_copy(object, copy.generation, copy.address) {
+            return Ok(());
+        }
+        let is_same = self.keys[object].checksum == copy.checksum
+            && self.replicas.chain(self.keys[object].first).any(|id| {
+                let known = &self.replicas[id];
+                known.generation == copy.generation && known.payload_bytes == copy.payload_bytes
+            });
+        let is_free =
+            self.copy_of(object).is_none() && !self.keys[object].flags.has(Flags::DEMOTING);
+        if !is_same || !is_free {
+            return Err(Status::ObjectNotFound);
+        }
+        self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
+        Ok(())
+    }
+
+    fn own_disk(&self, client: u128, disk: u32) -> Result<(), Status> {
+        let share = self.space.readable(disk).filter(|share| share.is_disk());
+        match share {
+            Some(share) if share.spec.client == client => Ok(()),
+            _ => Err(Status::SegmentNotFound),
+        }
+    }
+
+    /// Forgets copies in segments of logs that have been used again; returns what is left of the
+    /// budget. Logs go on in order, so the oldest copies are the ones.
+    pub(super) fn forget_recycled(&mut self, mut budget: usize) -> usize {
+        for disk in self.space.disks().to_vec() {
+            while budget > 0 {
+                let oldest = self.replicas.oldest(disk, ListName::OnDisk);
+                if oldest == NONE || self.is_readable(oldest) {
+                    break;
+                }
+                self.drop_complete(oldest);
+                self.counters.recycled_copies += 1;
+                budget -= 1;
+            }
+        }
+        budget
+    }
+}

@@ -1,0 +1,201 @@
+//! Copies on disks that are void but that their owners have not erased from their logs yet, and
+//! what has changed while disks are away.
+//! Invariant: what was removed or replaced is either reported to the owner of each mounted disk
+//! that may still have it, until that confirms, or refused when the disk announces it again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::changed_keys::ChangedKeys;
+use crate::limits::{DISKS_AWAY_MAX, TOMBSTONES_MAX};
+
+/// A copy that its owner must not announce or serve any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tombstone {
+    /// Number by which its owner confirms it; no other one of the master has it.
+    pub number: u64,
+    /// Hash of the key.
+    pub hash: u64,
+    /// Generation of the copy.
+    pub generation: u64,
+}
+
+/// The tombstones of a shard.
+#[derive(Debug)]
+pub(crate) struct Tombstones {
+    /// By disk and number.
+    waiting: BTreeMap<u32, BTreeMap<u64, Tombstone>>,
+    /// Identities of the disks that may announce what has become void unheard.
+    away: BTreeSet<u128>,
+    /// There have been too many of them to remember.
+    forgot_some: bool,
+    /// Keys that were written or removed while some disk was away.
+    changed: ChangedKeys,
+    next: u64,
+    step: u64,
+}
+
+impl Tombstones {
+    /// Those of shard `index` of `count`.
+    pub(crate) fn new(index: usize, count: usize) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            away: BTreeSet::new(),
+            forgot_some: false,
+            changed: ChangedKeys::default(),
+            next: (count + index) as u64,
+            step: count as u64,
+        }
+    }
+
+    /// A disk is mounted.
+    pub(crate) fn open(&mut self, disk: u32) {
+        self.waiting.insert(disk, BTreeMap::new());
+    }
+
+    /// A copy on a mounted disk is void. Returns false if the owner has left too many unconfirmed:
+    /// then none waits any more, and the disk must announce all that it has before it is given
+    /// others.
+    pub(crate) fn note(&mut self, disk: u32, id: u128, hash: u64, generation: u64) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&disk) else {
+            self.note_change(hash);
+            return self.away.is_empty();
+        };
+        if waiting.len() >= TOMBSTONES_MAX {
+            self.leave(disk, id);
+            self.note_change(hash);
+            return false;
+        }
+        let number = self.next;
+        self.next += self.step;
+        waiting.insert(number, Tombstone { number, hash, generation });
+        true
+    }
+
+    /// The oldest tombstones of a disk, at most `limit`; `None` if the disk has to announce first
+    /// what it has.
+    pub(crate) fn oldest(&self, disk: u32, limit: usize) -> Option<Vec<Tombstone>> {
+        Some(self.waiting.get(&disk)?.values().take(limit).copied().collect())
+    }
+
+    /// Whether tombstones wait for the owner of a disk.
+    pub(crate) fn has_some(&self, disk: u32) -> bool {
+        self.waiting.get(&disk).is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    /// The owner of a disk has made sure that a copy never comes back.
+    pub(crate) fn confirm(&mut self, disk: u32, number: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&disk) {
+            waiting.remove(&number);
+        }
+    }
+
+    /// A disk is gone, or no tombstone reaches it: it is not believed about what changes from now
+    /// on.
+    pub(crate) fn leave(&mut self, disk: u32, id: u128) {
+        let unheard = self.waiting.remove(&disk).unwrap_or_default();
+        if self.away.len() < DISKS_AWAY_MAX {
+            self.away.insert(id);
+        } else {
+            self.forgot_some = true;
+        }
+        for tombstone in unheard.values() {
+            self.changed.note(tombstone.hash);
+        }
+    }
+
+    /// A disk has announced all that it has.
+    pub(crate) fn has_returned(&mut self, disk: u32, id: u128) {
+        self.waiting.entry(disk).or_default();
+        self.away.remove(&id);
+        if self.away.is_empty() && !self.forgot_some {
+            self.changed = ChangedKeys::default();
+        }
+    }
+
+    /// A key is written or removed.
+    pub(crate) fn note_change(&mut self, hash: u64) {
+        if !self.away.is_empty() || self.forgot_some {
+            self.changed.note(hash);
+        }
+    }
+
+    /// Whether a key may have changed since the first of the disks went that are away.
+    pub(crate) fn may_have_changed(&self, hash: u64) -> bool {
+        self.changed.may_have(hash)
+    }
+
+    /// Number of tombstones that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.values().map(BTreeMap::len).sum()
+    }
+
+    /// Panics unless numbers are this shard's and bounds are kept.
+    pub(crate) fn check(&self) {
+        assert!(self.away.len() <= DISKS_AWAY_MAX);
+        assert!(!self.away.is_empty() || self.forgot_some || self.changed.is_empty());
+        for (disk, waiting) in &self.waiting {
+            assert!(waiting.len() <= TOMBSTONES_MAX, "{disk}");
+            for (number, tombstone) in waiting {
+                assert_eq!(*number, tombstone.number);
+                assert!(*number < self.next && (self.next - number).is_multiple_of(self.step));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: u32 = 4;
+    const ID: u128 = 40;
+
+    fn with_disk() -> Tombstones {
+        let mut tombstones = Tombstones::new(1, 3);
+        tombstones.open(DISK);
+        tombstones
+    }
+
+    #[test]
+    fn a_tombstone_waits_until_its_owner_confirms_it() {
+        let mut tombstones = with_disk();
+        assert!(tombstones.note(DISK, ID, 7, 70) && tombstones.note(DISK, ID, 8, 80));
+        let first = tombstones.oldest(DISK, 1).unwrap();
+        assert_eq!((first[0].hash, first[0].generation), (7, 70));
+        assert_eq!(tombstones.oldest(DISK, 1), Some(first.clone()), "it is reported again");
+        tombstones.confirm(DISK, first[0].number);
+        tombstones.confirm(DISK, first[0].number);
+        assert_eq!((tombstones.oldest(DISK, 9).unwrap()[0].hash, tombstones.len()), (8, 1));
+        tombstones.check();
+    }
+
+    #[test]
+    fn what_changes_while_a_disk_is_away_is_not_believed() {
+        let mut tombstones = with_disk();
+        tombstones.note_change(1);
+        tombstones.note(DISK, ID, 2, 20);
+        tombstones.leave(DISK, ID);
+        tombstones.note_change(3);
+        tombstones.check();
+        let changed = [1, 2, 3].map(|hash| tombstones.may_have_changed(hash));
+        assert_eq!(changed, [false, true, true]);
+        tombstones.has_returned(DISK + 1, ID);
+        tombstones.check();
+        assert!(!tombstones.may_have_changed(3), "no disk is away any more");
+        assert!(tombstones.note(DISK + 1, ID, 5, 50));
+    }
+
+    #[test]
+    fn a_disk_with_too_many_unconfirmed_must_announce_what_it_has() {
+        let mut tombstones = with_disk();
+        for hash in 0..TOMBSTONES_MAX as u64 {
+            assert!(tombstones.note(DISK, ID, hash, hash));
+        }
+        assert!(!tombstones.note(DISK, ID, u64::MAX, 1));
+        assert_eq!((tombstones.oldest(DISK, 1), tombstones.len()), (None, 0));
+        assert!(tombstones.may_have_changed(u64::MAX) && tombstones.may_have_changed(17));
+        tombstones.check();
+        tombstones.has_returned(DISK, ID);
+        assert!(tombstones.note(DISK, ID, 1, 1), "it is reported again");
+    }
+}
