@@ -163,7 +163,9 @@ impl BenchError {
 fn advice(error: &EngineError) -> &'static str {
     match error {
         EngineError::Peer(PeerError::Deadline { .. })
-        | EngineError::Peer(PeerError::Broken { .. }) => "; is the target still running?",
+        | EngineError::Peer(PeerError::Broken { .. } | PeerError::Vanished { .. }) => {
+            "; is the target still running?"
+        }
         EngineError::Peer(PeerError::Unreachable { .. }) => "; is the target running?",
         EngineError::Resolve { .. } => "; pass the name that the target printed",
         EngineError::RemoteAddress { .. } => "; give both ends buffers of one size",

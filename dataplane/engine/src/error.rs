@@ -103,6 +103,7 @@ impl EngineError {
         matches!(
             self,
             EngineError::Peer(PeerError::Unreachable { .. })
+                | EngineError::Peer(PeerError::Vanished { .. })
                 | EngineError::Peer(PeerError::Broken { .. })
                 | EngineError::Peer(PeerError::Restarted { .. })
         )
@@ -115,7 +116,10 @@ impl EngineError {
         let EngineError::Peer(error) = self else {
             return matches!(self, EngineError::Canceled | EngineError::Closed);
         };
-        matches!(error, PeerError::Broken { .. } | PeerError::Deadline { .. })
+        matches!(
+            error,
+            PeerError::Broken { .. } | PeerError::Vanished { .. } | PeerError::Deadline { .. }
+        )
     }
 }
 

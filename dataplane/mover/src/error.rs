@@ -36,6 +36,14 @@ pub enum PeerError {
         /// What happened.
         reason: String,
     },
+    /// Its host does not answer any more, in the middle of a transfer: bytes may still arrive.
+    #[error("Peer {peer} has vanished: {reason}")]
+    Vanished {
+        /// The peer.
+        peer: String,
+        /// What the kernel said.
+        reason: String,
+    },
     /// A transfer did not finish in time.
     #[error("Peer {peer} did not finish within {deadline:?}")]
     Deadline {
@@ -89,6 +97,7 @@ impl PeerError {
             Self::Unreachable { .. }
             | Self::NoSocket { .. }
             | Self::Broken { .. }
+            | Self::Vanished { .. }
             | Self::Closed => Status::RpcFail,
             Self::Deadline { .. } => Status::RpcTimeout,
             Self::Restarted { .. } => Status::InvalidReplica,
@@ -106,6 +115,11 @@ impl PeerError {
         matches!(self, Self::Unreachable { .. } | Self::Restarted { .. })
     }
 
+    /// Whether nothing answers where the peer was: its host, its process or the way to it is gone.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Vanished { .. })
+    }
+
     /// Whether another address of the same peer may still lead to it.
     pub(crate) fn is_of_one_address(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Restarted { .. })
@@ -116,6 +130,7 @@ impl PeerError {
         let peer = peer.to_owned();
         match error.kind() {
             _ if error.raw_os_error() == Some(libc::EFAULT) => Self::LocalMemory,
+            _ if is_silence(error) => Self::Vanished { peer, reason: error.to_string() },
             io::ErrorKind::TimedOut => Self::Deadline { peer, deadline },
             _ => Self::Broken { peer, reason: error.to_string() },
         }
@@ -139,4 +154,13 @@ impl PeerError {
             _ => Self::Unreachable { peer, reason },
         }
     }
+}
+
+/// Whether the kernel has given a connection up because nothing came back. A deadline of our own
+/// has no number of the kernel's.
+fn is_silence(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN)
+    )
 }

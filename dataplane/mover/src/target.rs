@@ -4,10 +4,13 @@
 
 use crate::breaker::PeerBreaker;
 use crate::client::blocking_connection::BlockingConnection;
+use crate::error::PeerError;
 use crate::limits::IDLE_CONNECTIONS_MAX;
 use crate::peer_address::{Dialect, PeerAddress};
 use crate::reached_peer::ReachedPeer;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A peer that slices go to.
 #[derive(Debug)]
@@ -15,6 +18,8 @@ pub struct Target {
     peer: ReachedPeer,
     idle: Mutex<Vec<BlockingConnection>>,
     breaker: PeerBreaker,
+    /// How often its host has vanished: connections from before are of no use.
+    vanished: AtomicU64,
 }
 
 impl Target {
@@ -25,6 +30,7 @@ impl Target {
             peer: ReachedPeer { name: name.into(), addresses, dialect },
             idle: Mutex::default(),
             breaker: PeerBreaker::default(),
+            vanished: AtomicU64::new(0),
         }
     }
 
@@ -51,6 +57,23 @@ impl Target {
     /// What is known against it.
     pub(crate) fn breaker(&self) -> &PeerBreaker {
         &self.breaker
+    }
+
+    /// Takes note of a transfer that failed at `now`.
+    pub(crate) fn note(&self, error: &PeerError, now: Duration) {
+        let PeerError::Vanished { peer, reason } = error else {
+            return self.breaker.note(error, now);
+        };
+        self.vanished.fetch_add(1, Ordering::AcqRel);
+        self.close();
+        // Nothing is sent of what the breaker refuses.
+        let (peer, reason) = (peer.clone(), reason.clone());
+        self.breaker.note(&PeerError::Unreachable { peer, reason }, now);
+    }
+
+    /// How often its host has vanished.
+    pub(crate) fn vanished(&self) -> u64 {
+        self.vanished.load(Ordering::Acquire)
     }
 
     /// The addresses, beginning with the one that falls to the `turn`-th connection.

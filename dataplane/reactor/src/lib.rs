@@ -18,6 +18,7 @@ mod slot;
 mod socket;
 mod submitted;
 mod uring;
+mod vanished;
 
 pub use choice::{Backend, BackendChoice, ChoiceError, choice, reactor_name};
 pub use completion::Completion;
@@ -30,3 +31,4 @@ pub use socket::{
     suit_accepted,
 };
 pub use uring::{UringUnavailable, probe};
+pub use vanished::has_vanished;

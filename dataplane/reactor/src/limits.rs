@@ -15,5 +15,13 @@ pub(crate) const EVENTS_PER_LOOK: usize = 128;
 pub(crate) const TURN_BYTES: usize = 4 << 20;
 /// What an operation counts in [`TURN_BYTES`] beside the bytes it moves.
 pub(crate) const TURN_OPERATION_BYTES: usize = 64 << 10;
+/// Silence of an idle connection after which its other end is asked whether it is there.
+pub(crate) const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(2);
+/// Pause between two questions.
+pub(crate) const KEEP_ALIVE_PAUSE: Duration = Duration::from_secs(1);
+/// Questions without an answer after which the connection breaks.
+pub(crate) const KEEP_ALIVE_PROBES: u32 = 3;
+/// How often data was sent again before its silent receiver may be taken for gone.
+pub(crate) const VANISHED_TRIES: u8 = 3;
 /// Longest sleep of a calling thread that connects, before it looks whether that is still wanted.
 pub(crate) const CONNECT_LOOK: Duration = Duration::from_millis(50);

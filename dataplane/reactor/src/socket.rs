@@ -3,6 +3,7 @@
 
 use crate::limits::CONNECT_LOOK;
 use crate::operation::{Operation, SocketAddress, SocketHandle};
+use crate::vanished::keep_alive;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockaddrLike, SockaddrStorage, recv};
@@ -93,7 +94,9 @@ pub fn connect_socket(
     address: SocketAddr,
     congestion: &Congestion,
 ) -> Result<(SocketHandle, Operation), SocketError> {
-    let fd = SocketHandle::new(create(address, congestion)?.into());
+    let socket = create(address, congestion)?;
+    keep_alive(socket.as_fd());
+    let fd = SocketHandle::new(socket.into());
     let storage = SockaddrStorage::from(address);
     // SAFETY: `SockaddrStorage` is a transparent union that can be read as a whole
     // `sockaddr_storage`.
@@ -117,6 +120,7 @@ pub fn connect_blocking(
 ) -> io::Result<TcpStream> {
     let end = Instant::now() + limit;
     let socket = create(address, congestion)?;
+    keep_alive(socket.as_fd());
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),

@@ -4,6 +4,7 @@
 //! stream: what the kernel still does on it would keep it open for as long as the peer is silent.
 
 use crate::environment::{Environment, Stream};
+use crate::limits::VANISHED_LOOK;
 use futures_lite::future::or;
 use std::future::Future;
 use std::io;
@@ -25,7 +26,8 @@ impl<S: Stream> Drop for PendingWait<'_, S> {
 }
 
 /// Waits for `work`; after `length` the stream is broken and the result is
-/// [`io::ErrorKind::TimedOut`]. Dropping it breaks the stream too.
+/// [`io::ErrorKind::TimedOut`]. Dropping it breaks the stream too. If the peer's host vanishes
+/// before, the result is the kernel's `ETIMEDOUT`, as keep-alive has it.
 ///
 /// # Errors
 /// The error of `work`, or that the time is up.
@@ -37,19 +39,39 @@ pub async fn within<E: Environment, T>(
 ) -> io::Result<T> {
     let mut pending = PendingWait { stream, has_ended: false };
     let mut work = pin!(work);
-    let first = or(async { Some(work.as_mut().await) }, async {
-        environment.sleep(length).await;
-        None
-    })
-    .await;
-    if let Some(result) = first {
-        pending.has_ended = true;
-        return result;
+    let cut = until_cut(environment, length, stream);
+    let first = or(async { Ok(work.as_mut().await) }, async { Err(cut.await) }).await;
+    match first {
+        Ok(result) => {
+            pending.has_ended = true;
+            result
+        }
+        Err(reason) => {
+            stream.shutdown();
+            let _ = work.await;
+            pending.has_ended = true;
+            Err(reason)
+        }
     }
-    stream.shutdown();
-    let _ = work.await;
-    pending.has_ended = true;
-    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Why a wait on a stream must end: the time is up, or its peer's host has vanished.
+async fn until_cut<E: Environment>(
+    environment: &E,
+    length: Duration,
+    stream: &E::Stream,
+) -> io::Error {
+    let end = environment.now() + length;
+    loop {
+        let left = end.saturating_sub(environment.now());
+        if left.is_zero() {
+            return io::ErrorKind::TimedOut.into();
+        }
+        environment.sleep(left.min(VANISHED_LOOK)).await;
+        if stream.has_vanished() {
+            return io::Error::from_raw_os_error(libc::ETIMEDOUT);
+        }
+    }
 }
 
 /// Waits for `work`, and gives it up after `length`. Only for work that owns nothing the kernel

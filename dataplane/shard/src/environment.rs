@@ -129,6 +129,12 @@ pub trait Stream: Clone + 'static {
     /// it nor sent anything. What the kernel has not heard of yet does not show.
     fn is_quiet(&self) -> bool;
 
+    /// Whether the host of the peer is gone without a word. A simulated kernel breaks the
+    /// connection by itself.
+    fn has_vanished(&self) -> bool {
+        self.socket().is_some_and(perigee_reactor::has_vanished)
+    }
+
     /// The address of this side, which tells the NIC.
     ///
     /// # Errors

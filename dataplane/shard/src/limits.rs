@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const POLL_DEFAULT: Duration = Duration::from_micros(150);
 /// Pause after the kernel gave no connection, for example for want of descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often a wait on a stream looks whether the peer's host has vanished.
+pub(crate) const VANISHED_LOOK: Duration = Duration::from_secs(1);
 /// Descriptors that accepted connections leave to everything else in the process, but not more than
 /// half of all.
 pub(crate) const DESCRIPTORS_SPARED: usize = 448;

@@ -32,7 +32,10 @@ impl From<Status> for ReadFailure {
 pub(crate) fn status_of(error: &TransferError) -> Status {
     match error {
         TransferError::Peer(
-            PeerError::Unreachable { .. } | PeerError::Broken { .. } | PeerError::NoSocket { .. },
+            PeerError::Unreachable { .. }
+            | PeerError::Vanished { .. }
+            | PeerError::Broken { .. }
+            | PeerError::NoSocket { .. },
         ) => Status::InvalidReplica,
         other => other.status(),
     }
@@ -53,10 +56,11 @@ fn is_outdated(error: &TransferError) -> bool {
 mod tests {
     use super::*;
 
-    fn peer_faults() -> [TransferError; 3] {
+    fn peer_faults() -> [TransferError; 4] {
         let (peer, reason) = (String::new, String::new);
         [
             PeerError::Unreachable { peer: peer(), reason: reason() },
+            PeerError::Vanished { peer: peer(), reason: reason() },
             PeerError::Broken { peer: peer(), reason: reason() },
             PeerError::NoSocket { peer: peer(), reason: reason() },
         ]

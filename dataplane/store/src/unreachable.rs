@@ -30,7 +30,10 @@ impl UnreachableOwners {
 
     /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
     pub(crate) fn note(&self, place: &ReplicaAddress, error: &TransferError) {
-        let TransferError::Peer(PeerError::Unreachable { reason, .. }) = error else {
+        let TransferError::Peer(
+            PeerError::Unreachable { reason, .. } | PeerError::Vanished { reason, .. },
+        ) = error
+        else {
             return;
         };
         self.cells.record_unreachable_owner();

@@ -58,7 +58,7 @@ impl TransferError {
             TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
             | TransferError::Checksum { .. } => Status::InvalidReplica,
-            TransferError::Peer(PeerError::Unreachable { .. }) => Status::TransferFail,
+            TransferError::Peer(error) if error.is_away() => Status::TransferFail,
             TransferError::Peer(error) => error.status(),
             TransferError::Stale => Status::LeaseExpired,
             TransferError::BufferSize { .. } => Status::InvalidParams,
@@ -93,10 +93,8 @@ impl TransferError {
         let TransferError::Peer(error) = self else {
             return false;
         };
-        matches!(
-            error,
-            PeerError::Unreachable { .. } | PeerError::Broken { .. } | PeerError::Deadline { .. }
-        )
+        let failed = matches!(error, PeerError::Broken { .. } | PeerError::Deadline { .. });
+        failed || error.is_away()
     }
 }
 

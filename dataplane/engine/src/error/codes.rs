@@ -38,6 +38,7 @@ impl EngineError {
             E::Resolve { .. } => -101,
             E::Peer(
                 PeerError::Unreachable { .. }
+                | PeerError::Vanished { .. }
                 | PeerError::Broken { .. }
                 | PeerError::Deadline { .. },
             ) => -102,

@@ -51,7 +51,8 @@ impl BlockingCall<'_> {
     fn try_connections<S: Slice>(&self, slices: &mut Unsettled<S>) -> Result<(), PeerError> {
         if let Some(mut connection) = self.target.take_connection() {
             let answered = connection.answered();
-            match connection.run(&self.bounds(), slices) {
+            let ran = connection.run(&self.bounds(), slices);
+            match ran.inspect_err(|error| self.target.note(error, monotonic())) {
                 Ok(()) => {
                     self.target.keep_connection(connection);
                     return Ok(());
@@ -66,19 +67,19 @@ impl BlockingCall<'_> {
             }
         }
         let mut connection = self.connect()?;
-        connection.run(&self.bounds(), slices)?;
+        let ran = connection.run(&self.bounds(), slices);
+        ran.inspect_err(|error| self.target.note(error, monotonic()))?;
         self.target.keep_connection(connection);
         Ok(())
     }
 
     /// A new connection, unless one could not be made a moment ago.
     fn connect(&self) -> Result<BlockingConnection, PeerError> {
-        let breaker = self.target.breaker();
-        if let Some(error) = breaker.refusal(monotonic) {
+        if let Some(error) = self.target.breaker().refusal(monotonic) {
             return Err(error);
         }
         let opened = BlockingConnection::open(&self.bounds());
-        opened.inspect_err(|error| breaker.note(error, monotonic()))
+        opened.inspect_err(|error| self.target.note(error, monotonic()))
     }
 
     fn bounds(&self) -> CallBounds<'_> {

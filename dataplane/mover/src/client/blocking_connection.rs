@@ -22,7 +22,7 @@ use perigee_activity::{Link, LinkRole, SlotKey};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{SpinWait, connect_blocking, is_quiet};
+use perigee_shard::{SpinWait, connect_blocking, has_vanished, is_quiet};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -304,6 +304,9 @@ impl BlockingConnection {
         }
         let mut sockets = [PollFd::new(self.stream.as_fd(), wanted)];
         match poll(&mut sockets, timeout) {
+            Ok(0) if has_vanished(self.stream.as_fd()) => {
+                Err(call.broken(&io::Error::from_raw_os_error(libc::ETIMEDOUT)))
+            }
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(call.broken(&errno.into())),
         }

@@ -247,7 +247,7 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
                     slice.settle(&reply, &exchanged);
                 }
                 Err(error) => {
-                    peer.target.breaker().note(&error, self.environment.now());
+                    peer.target.note(&error, self.environment.now());
                     self.fail(slice, &error);
                 }
             }

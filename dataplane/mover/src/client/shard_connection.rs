@@ -41,6 +41,8 @@ struct GreetedConnection<E: Environment> {
     counters: Arc<RouteCounters>,
     exchange: Exchange,
     link: Link,
+    /// How often the peer's host had vanished when it was made.
+    vanished: u64,
 }
 
 impl<E: Environment> ShardConnection<E> {
@@ -58,9 +60,10 @@ impl<E: Environment> ShardConnection<E> {
         self.open.is_some()
     }
 
-    /// Closes a connection that the peer has ended while it was idle.
+    /// Closes a connection that the peer has ended while it was idle, or whose peer has vanished.
     pub(super) fn sweep(&mut self) {
-        self.open.take_if(|open| !open.frames.stream().is_quiet());
+        let vanished = self.target.vanished();
+        self.open.take_if(|open| open.vanished != vanished || !open.frames.stream().is_quiet());
     }
 
     /// Connects, if that is not done.
@@ -152,6 +155,7 @@ impl<E: Environment> ShardConnection<E> {
         terms: Terms,
     ) -> Result<GreetedConnection<E>, PeerError> {
         let limit = self.left(environment, terms)?.min(CONNECT_DEADLINE);
+        let vanished = self.target.vanished();
         let unreachable =
             |error| PeerError::of_connecting(&error, self.target.name(), (limit, terms.length));
         let (frames, epoch) = match self.target.dialect() {
@@ -178,6 +182,7 @@ impl<E: Environment> ShardConnection<E> {
             exchange: Exchange::new(epoch.unwrap_or(0)),
             link: Link::of(frames.stream().socket(), LinkRole::Asks),
             frames,
+            vanished,
         })
     }
 

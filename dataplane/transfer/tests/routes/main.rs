@@ -1,9 +1,11 @@
 //! One process plays both sides: every route moves the same bytes and refuses the same wrong ones.
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
 
 mod frozen;
 mod node;
 mod once;
+mod vanished;
 
 use node::{
     SEGMENT_BYTES, Seen, engine, node, payload, place, random, read_one, watched_engine, write_all,

@@ -8,6 +8,7 @@ use perigee_transfer::{
     Direction, ObjectEngine, ObjectEngineOptions, Observer, ReadJob, ReplicaAddress, Route, Routes,
     SegmentAddress, SegmentServer, SegmentTable, ServerOptions, TransferError, WriteJob,
 };
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub(crate) fn random() -> u128 {
 }
 
 pub(crate) fn node() -> Node {
+    node_at("127.0.0.1")
+}
+
+pub(crate) fn node_at(ip: &str) -> Node {
     let table = Arc::new(SegmentTable::default());
     let id = Identity(random());
     let segment = Segment::create(SEGMENT_BYTES, &SegmentOptions::default()).unwrap();
@@ -32,7 +37,7 @@ pub(crate) fn node() -> Node {
     table.insert(id, Arc::new(segment));
     let rendezvous = format!("perigee-test-{id}");
     let options = ServerOptions {
-        address: "127.0.0.1:0".parse().unwrap(),
+        address: SocketAddr::new(ip.parse().unwrap(), 0),
         shards: 1,
         cpus: Vec::new(),
         poll: POLL_DEFAULT,

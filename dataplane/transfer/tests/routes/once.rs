@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const SIZES: [usize; 2] = [4096, 3 << 20];
 
 /// Relays connections to a node, and cuts those that are doomed.
-struct Cutter {
+pub(crate) struct Cutter {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<TcpStream>>>,
     /// Connections with a smaller number are cut when the client sends something.
@@ -26,14 +26,19 @@ struct Cutter {
 
 impl Cutter {
     fn before(node: &Node) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1", &node.address.endpoint)
+    }
+
+    /// One that listens on `ip`, before an owner.
+    pub(crate) fn at(ip: &str, owner: &str) -> Self {
+        let listener = TcpListener::bind((ip, 0)).unwrap();
         let cutter = Self {
             address: listener.local_addr().unwrap(),
             connections: Arc::default(),
             doomed: Arc::default(),
             cut: Arc::default(),
         };
-        let owner = node.address.endpoint.clone();
+        let owner = owner.to_owned();
         let (connections, doomed) = (cutter.connections.clone(), cutter.doomed.clone());
         let cut = cutter.cut.clone();
         std::thread::spawn(move || {
@@ -67,7 +72,7 @@ impl Cutter {
         }
     }
 
-    fn place(&self, node: &Node, bytes: usize) -> ReplicaAddress {
+    pub(crate) fn place(&self, node: &Node, bytes: usize) -> ReplicaAddress {
         let segment =
             SegmentAddress { endpoint: self.address.to_string(), ..(*node.address).clone() };
         ReplicaAddress { segment: Arc::new(segment), ..place(node, 0, bytes, 7) }
