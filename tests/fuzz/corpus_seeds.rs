@@ -20,6 +20,9 @@ use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, Segme
 use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::{Identity, Status, master as rpc, mover};
+use perigee_ssd::format::{
+    Entry, EntryKind, Footer, Labels, SegmentHeader, Summary, Superblock, Trailer,
+};
 
 type Builder = FlatBufferBuilder<'static>;
 
@@ -56,6 +59,9 @@ fn main() -> std::io::Result<()> {
         [("commit", RecordOp::Commit), ("free", RecordOp::Free), ("flags", RecordOp::Flags)]
     {
         write(&corpus, "record", name, &record(op))?;
+    }
+    for (choice, (name, structure)) in disk().into_iter().enumerate() {
+        write(&corpus, "disk", name, &[&[choice as u8], structure.as_slice()].concat())?;
     }
     let untyped = Frame { typed: false, ..Frame::new(PeerKind::Connection, CONNECTION.to_owned()) };
     write(&corpus, "handshake", "untyped", &untyped.encode())
@@ -153,6 +159,46 @@ fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Res
     let folder = corpus.join(decoder);
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join(name), bytes)
+}
+
+/// One structure of each kind, in the order in which the disk decoder numbers them.
+fn disk() -> [(&'static str, Vec<u8>); 5] {
+    let (disk, sequence, segment_bytes) = (Identity(7), 3, 16 << 20);
+    let labels = Labels { key: b"key".to_vec(), tenant: b"a".to_vec(), group: b"g".to_vec() };
+    let object = EntryKind::Object {
+        offset: 12_288,
+        payload_bytes: 100,
+        checksum: 5,
+        flags: 1,
+        frequency: 2,
+        labels,
+    };
+    let tombstone = EntryKind::Tombstone { sequence: 2 };
+    let entry = |hash, kind| Entry { hash, generation: 9, kind };
+    let entries = vec![entry(1, object), entry(2, tombstone)];
+    let cluster = "mooncake_cluster".to_owned();
+    let superblock =
+        Superblock { disk, cluster, serial: 1, segment_bytes, segments: 4, void_before: 2 };
+    let header = SegmentHeader { disk, sequence, segment_bytes };
+    let summary =
+        Summary { disk, sequence, batch: 0, batch_bytes: 16_384, entries: entries.clone() };
+    let footer = Footer { disk, sequence, entries };
+    let trailer = Trailer { disk, sequence, footer_offset: 20_480, footer_bytes: 4096 };
+    [
+        ("superblock", without_padding(superblock.encode())),
+        ("segment_header", without_padding(header.encode())),
+        ("summary", without_padding(summary.encode())),
+        ("footer", without_padding(footer.encode())),
+        ("trailer", without_padding(trailer.encode())),
+    ]
+}
+
+/// The zeros that fill a block tell a fuzzer nothing.
+fn without_padding(mut structure: Vec<u8>) -> Vec<u8> {
+    let end = structure.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    // The last fields may be zeros themselves: a tombstone ends in empty ones.
+    structure.truncate((end + 64).min(structure.len()));
+    structure
 }
 
 /// One body of each kind, in the order in which the message decoder numbers the kinds.

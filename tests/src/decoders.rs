@@ -3,6 +3,7 @@
 //! Invariant: whatever the bytes, an entry returns, and what it accepted it has read to the end.
 
 mod discovery;
+mod disk;
 mod rails;
 
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
@@ -18,7 +19,7 @@ use perigee_schemas::{mover, rails as rails_rpc};
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
-pub const DECODERS: [Decoder; 7] = [
+pub const DECODERS: [Decoder; 8] = [
     ("frame", frame),
     ("session", session),
     ("message", message),
@@ -26,6 +27,7 @@ pub const DECODERS: [Decoder; 7] = [
     ("document", discovery::document),
     ("rails", rails::rails),
     ("record", record),
+    ("disk", disk::disk),
 ];
 
 /// A whole frame: header, checksum, and the body as what the header says it is.

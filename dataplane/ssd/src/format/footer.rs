@@ -1,0 +1,58 @@
+//! What a segment has in it: the entries of all its summaries again, in one piece.
+
+use perigee_schemas::Identity;
+
+use super::entry::Entry;
+use super::fields::{FieldReader, FieldWriter};
+use super::seal::{FormatError, Structure, open, seal, sealed_bytes};
+
+const FIXED_BYTES: usize = 24;
+
+/// Bytes of a footer with that many bytes of entries, whole blocks.
+pub(crate) fn footer_bytes(entry_bytes: usize) -> usize {
+    sealed_bytes(FIXED_BYTES + entry_bytes)
+}
+
+/// What a segment has in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// The disk's identity.
+    pub disk: Identity,
+    /// Number of the segment.
+    pub sequence: u32,
+    /// Of all batches, in their order.
+    pub entries: Vec<Entry>,
+}
+
+impl Footer {
+    /// Whole blocks, from entries that are encoded already.
+    pub(crate) fn encode_list(disk: Identity, sequence: u32, count: u32, list: &[u8]) -> Vec<u8> {
+        let mut body = FieldWriter::default();
+        body.u128(disk.0);
+        body.u32(sequence);
+        body.u32(count);
+        body.bytes(list);
+        seal(Structure::Footer, &body.0)
+    }
+
+    /// Whole blocks.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut list = Vec::new();
+        self.entries.iter().for_each(|entry| entry.encode(&mut list));
+        Self::encode_list(self.disk, self.sequence, self.entries.len() as u32, &list)
+    }
+
+    /// The footer at the start of `bytes`.
+    ///
+    /// # Errors
+    /// The bytes are not a footer of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut body = FieldReader(open(Structure::Footer, bytes)?);
+        let mut read = || {
+            let disk = Identity(body.u128()?);
+            let (sequence, count) = (body.u32()?, body.u32()?);
+            Some(Self { disk, sequence, entries: Entry::decode_list(body.0, count)? })
+        };
+        read().ok_or(FormatError::Field)
+    }
+}

@@ -1,0 +1,73 @@
+//! What a batch has in it, in whole blocks before the images of the batch, written twice.
+//! Invariant: the summary of another segment, or of another place in this one, differs from the
+//! right one by its sequence and number.
+
+use perigee_schemas::Identity;
+
+use super::entry::Entry;
+use super::fields::{FieldReader, FieldWriter};
+use super::seal::{FormatError, SEAL_BYTES, Structure, open, seal};
+use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, SEGMENT_BYTES_MAX};
+
+/// Bytes of a sealed summary before its entries.
+pub(crate) const SUMMARY_HEAD_BYTES: usize = SEAL_BYTES + FIXED_BYTES;
+const FIXED_BYTES: usize = 32;
+/// A batch that has lost its summary would take the tombstones of later ones with it, so each
+/// summary lies there twice.
+pub(crate) const SUMMARY_COPIES: u64 = 2;
+
+/// Bytes of a summary with that many bytes of entries, whole blocks.
+pub fn summary_bytes(entry_bytes: usize) -> usize {
+    (SUMMARY_HEAD_BYTES + entry_bytes).next_multiple_of(BLOCK_BYTES as usize)
+}
+
+/// What a batch has in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// The disk's identity.
+    pub disk: Identity,
+    /// Number of the segment.
+    pub sequence: u32,
+    /// Number of the batch in its segment, from 0.
+    pub batch: u32,
+    /// Bytes of the batch: both copies of the summary, and the images; whole blocks.
+    pub batch_bytes: u32,
+    /// In the order of the images.
+    pub entries: Vec<Entry>,
+}
+
+impl Summary {
+    /// Whole blocks.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = FieldWriter::default();
+        body.u128(self.disk.0);
+        body.u32(self.sequence);
+        body.u32(self.batch);
+        body.u32(self.batch_bytes);
+        body.u32(self.entries.len() as u32);
+        self.entries.iter().for_each(|entry| entry.encode(&mut body.0));
+        debug_assert!(body.0.len() - FIXED_BYTES <= BATCH_ENTRY_BYTES_MAX as usize);
+        seal(Structure::Summary, &body.0)
+    }
+
+    /// The summary at the start of `bytes`.
+    ///
+    /// # Errors
+    /// The bytes are not a summary of this version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut body = FieldReader(open(Structure::Summary, bytes)?);
+        let mut read = || {
+            let disk = Identity(body.u128()?);
+            let (sequence, batch) = (body.u32()?, body.u32()?);
+            let (batch_bytes, count) = (body.u32()?, body.u32()?);
+            let own = summary_bytes(body.0.len()) as u64;
+            let is_short = body.0.len() <= BATCH_ENTRY_BYTES_MAX as usize;
+            let is_whole =
+                is_short && batch_bytes % BLOCK_BYTES == 0 && batch_bytes <= SEGMENT_BYTES_MAX;
+            (is_whole && SUMMARY_COPIES * own <= u64::from(batch_bytes)).then_some(())?;
+            let entries = Entry::decode_list(body.0, count)?;
+            Some(Self { disk, sequence, batch, batch_bytes, entries })
+        };
+        read().ok_or(FormatError::Field)
+    }
+}

@@ -1,0 +1,257 @@
+//! The log of one disk: which segment is written, which ones can be read, which one goes next.
+//! Invariant: what is announced lies in completed batches before which there is no gap; a segment
+//! is only used again after all older ones, and only when no write or read of it is under way.
+
+mod batch;
+mod error;
+mod open_segment;
+mod segment_end;
+pub(crate) mod segments;
+#[cfg(test)]
+mod tests;
+
+use perigee_schemas::disk_address::DiskAddress;
+
+pub use batch::{Batch, NewObject, PlacedImage, Tombstone, Written};
+pub use error::LogError;
+use open_segment::OpenSegment;
+pub use segment_end::SegmentEnd;
+use segments::Segments;
+
+use crate::format::{SegmentHeader, Superblock};
+use crate::limits::BLOCK_BYTES;
+
+/// A segment that begins: `header` is written at offset 0 of its file and synced, then
+/// [`Log::started`] is called.
+#[derive(Debug)]
+pub struct SegmentStart {
+    /// The file.
+    pub slot: u32,
+    /// The number of the segment.
+    pub sequence: u32,
+    /// One block.
+    pub header: Vec<u8>,
+}
+
+/// A read: `bytes` at `offset` of the file, whole blocks, of which the image starts at `skip`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    /// The segment, for [`Log::end_read`].
+    pub sequence: u32,
+    /// The file.
+    pub slot: u32,
+    /// Where to read.
+    pub offset: u32,
+    /// How much to read.
+    pub bytes: u32,
+    /// Where in that the image starts.
+    pub skip: u32,
+}
+
+/// The log of one disk.
+#[derive(Debug)]
+pub struct Log {
+    superblock: Superblock,
+    segments: Segments,
+    open: Option<OpenSegment>,
+    starting: Option<Starting>,
+    next_sequence: u32,
+    next_batch: u64,
+    is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Starting {
+    slot: u32,
+    sequence: u32,
+    recycled: Option<u32>,
+}
+
+impl Log {
+    /// The log of an empty disk.
+    pub fn new(superblock: Superblock) -> Self {
+        let first = superblock.void_before;
+        Self::recovered(superblock, Segments::default(), first)
+    }
+
+    pub(crate) fn recovered(
+        superblock: Superblock,
+        segments: Segments,
+        next_sequence: u32,
+    ) -> Self {
+        Self {
+            superblock,
+            segments,
+            open: None,
+            starting: None,
+            next_sequence,
+            next_batch: 0,
+            is_closed: false,
+        }
+    }
+
+    /// What the folder is.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Whether a segment is open for batches.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Begins a segment in a free file, or in that of the oldest segment, which cannot be read any
+    /// more from now on.
+    ///
+    /// # Errors
+    /// `Busy` while the oldest segment is in use; `Closed` for good. `Full` if a segment is open.
+    pub fn start(&mut self) -> Result<SegmentStart, LogError> {
+        if self.open.is_some() || self.starting.is_some() {
+            return Err(LogError::Full);
+        }
+        if self.is_closed || self.next_sequence == u32::MAX {
+            return Err(LogError::Closed);
+        }
+        let (slot, recycled) = self.segments.take_slot(self.superblock.segments)?;
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.starting = Some(Starting { slot, sequence, recycled });
+        let (disk, segment_bytes) = (self.superblock.disk, self.superblock.segment_bytes);
+        let header = SegmentHeader { disk, sequence, segment_bytes }.encode();
+        Ok(SegmentStart { slot, sequence, header })
+    }
+
+    /// The header is on the disk. Returns the segment whose place it took: the master may forget
+    /// its copies only now, for until now a loss of power could have brought them back, and
+    /// removals after the master has forgotten them reach no tombstone.
+    pub fn started(&mut self) -> Option<u32> {
+        let starting = self.starting.take()?;
+        self.segments.add(starting.sequence, starting.slot);
+        if starting.sequence >= self.superblock.void_before {
+            self.open = Some(OpenSegment::new(starting.sequence, starting.slot));
+        }
+        starting.recycled
+    }
+
+    /// The header could not be written. Whether the old segment is still there is unknown, and
+    /// younger ones have the tombstones of its objects: none of them may be used again.
+    pub fn start_failed(&mut self) {
+        self.starting = None;
+        self.is_closed = true;
+    }
+
+    /// Places a batch: first the objects, then the tombstones, in the open segment.
+    ///
+    /// # Errors
+    /// `Full` if the segment must be sealed first; `NotOpen`; `TooLarge` and `Labels` if an object
+    /// can never be written.
+    pub fn append(
+        &mut self,
+        objects: &[NewObject],
+        tombstones: &[Tombstone],
+    ) -> Result<Batch, LogError> {
+        let open = self.open.as_mut().ok_or(LogError::NotOpen)?;
+        let number = self.next_batch;
+        let batch = open.append(&self.superblock, number, objects, tombstones)?;
+        self.next_batch += 1;
+        self.segments.hold(open.sequence);
+        Ok(batch)
+    }
+
+    /// A batch has been written. Returns what can be announced: this batch and later ones that
+    /// were written before it, if all before it are written.
+    pub fn complete(&mut self, batch: &Batch) -> Vec<Written> {
+        self.segments.release(batch.sequence);
+        match &mut self.open {
+            Some(open) if open.sequence == batch.sequence => open.complete(batch.number),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A batch could not be written: its segment takes no more, and what was not announced is
+    /// forgotten. Returns the tombstones that are not safe and must be written again.
+    pub fn fail(&mut self, batch: &Batch) -> Vec<Tombstone> {
+        self.segments.release(batch.sequence);
+        match self.open.take_if(|open| open.sequence == batch.sequence) {
+            Some(open) => open.into_unsafe_tombstones(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The file to sync so that the tombstones written so far are safe, and how many they are.
+    pub fn sync_point(&self) -> Option<(u32, usize)> {
+        let open = self.open.as_ref()?;
+        let count = open.unsynced_tombstones();
+        (count > 0).then_some((open.slot, count))
+    }
+
+    /// The sync that began at a [`Log::sync_point`] of `slot` is done: tombstones that are safe.
+    pub fn synced(&mut self, slot: u32, count: usize) -> Vec<Tombstone> {
+        match &mut self.open {
+            Some(open) if open.slot == slot => open.synced(count),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends the open segment.
+    ///
+    /// # Errors
+    /// `NotOpen`, or `Busy` while a batch of it is being written.
+    pub fn seal(&mut self) -> Result<SegmentEnd, LogError> {
+        let open = self.open.as_mut().ok_or(LogError::NotOpen)?;
+        open.seal(&self.superblock).ok_or(LogError::Busy)
+    }
+
+    /// Footer and trailer are on the disk: the tombstones that have become safe with them.
+    pub fn sealed(&mut self) -> Vec<Tombstone> {
+        self.open.take().map(OpenSegment::into_unsafe_tombstones).unwrap_or_default()
+    }
+
+    /// The segment could not be sealed: it stays readable. The tombstones to write again.
+    pub fn seal_failed(&mut self) -> Vec<Tombstone> {
+        self.sealed()
+    }
+
+    /// Removes everything. The superblock is written at its offset and synced before the caller
+    /// answers; if that fails, the caller calls [`Log::close`].
+    pub fn remove_all(&mut self) -> &Superblock {
+        self.open = None;
+        self.superblock.serial += 1;
+        self.superblock.void_before = self.next_sequence;
+        &self.superblock
+    }
+
+    /// Takes no more writes; reads go on.
+    pub fn close(&mut self) {
+        self.open = None;
+        self.is_closed = true;
+    }
+
+    /// The read of an object's image, unless its segment has gone. [`Log::end_read`] must follow.
+    pub fn read(&mut self, address: DiskAddress, image_bytes: u32) -> Option<Read> {
+        let end = address.offset.checked_add(image_bytes)?;
+        if address.sequence < self.superblock.void_before || end > self.superblock.segment_bytes {
+            return None;
+        }
+        let slot = self.segments.hold(address.sequence)?;
+        let offset = address.offset / BLOCK_BYTES * BLOCK_BYTES;
+        let bytes = end.next_multiple_of(BLOCK_BYTES) - offset;
+        let skip = address.offset - offset;
+        Some(Read { sequence: address.sequence, slot, offset, bytes, skip })
+    }
+
+    /// A read is over.
+    pub fn end_read(&mut self, sequence: u32) {
+        self.segments.release(sequence);
+    }
+
+    /// Panics if the records of the log disagree.
+    pub fn check(&self) {
+        self.segments.check(self.superblock.segments, self.starting.as_ref().map(|new| new.slot));
+        if let Some(open) = &self.open {
+            assert_eq!(self.segments.newest(), Some(open.sequence), "the newest segment is open");
+            open.check(&self.superblock);
+        }
+        assert!(self.segments.newest().is_none_or(|newest| newest < self.next_sequence));
+    }
+}

@@ -1,0 +1,147 @@
+//! What a disk has in it after a restart: each segment is read by a [`SegmentScan`], and all of
+//! them together give the log and the objects to announce.
+//! Invariant: an object is found only if its entry verifies, and not if a later entry of the same
+//! hash replaced or removed it; files that do not verify as ours are neither read from nor reused.
+
+mod scan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+
+use perigee_schemas::disk_address::DiskAddress;
+
+pub use scan::{Found, ReadAt, SegmentScan};
+
+use crate::format::{Entry, EntryKind, Labels, Superblock};
+use crate::log::Log;
+use crate::log::segments::Segments;
+
+/// An object that has survived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survivor {
+    /// Hash of tenant and key.
+    pub hash: u128,
+    /// Its generation.
+    pub generation: u64,
+    /// Where it is.
+    pub address: DiskAddress,
+    /// Bytes of its payload.
+    pub payload_bytes: u32,
+    /// CRC-32C of its payload.
+    pub checksum: u32,
+    /// Pins and the like.
+    pub flags: u8,
+    /// How often it had been read when it was written.
+    pub frequency: u8,
+    /// Its names.
+    pub labels: Labels,
+}
+
+/// What the scans of a disk have found.
+#[derive(Debug)]
+pub struct Recovery {
+    superblock: Superblock,
+    segments: Segments,
+    entries: BTreeMap<u32, Vec<Entry>>,
+    next_sequence: u32,
+    foreign: Vec<u32>,
+    /// Tombstones are missing that may have voided objects of segments below this number.
+    doubtful_below: u32,
+}
+
+impl Recovery {
+    /// Of the disk of this superblock.
+    pub fn new(superblock: Superblock) -> Self {
+        let next_sequence = superblock.void_before;
+        Self {
+            superblock,
+            segments: Segments::default(),
+            entries: BTreeMap::new(),
+            next_sequence,
+            foreign: Vec::new(),
+            doubtful_below: 0,
+        }
+    }
+
+    /// Adds what the scan of a file has found.
+    pub fn add(&mut self, slot: u32, found: Found) {
+        match found {
+            Found::Blank => self.segments.add_free(slot),
+            Found::Foreign => self.leave_alone(slot),
+            Found::Segment { sequence, entries } => self.add_segment(slot, sequence, entries),
+            Found::Unsure { sequence } => {
+                self.add_segment(slot, sequence, Vec::new());
+                self.doubtful_below = self.doubtful_below.max(sequence.saturating_add(1));
+            }
+        }
+    }
+
+    /// Files that are left as they are.
+    pub fn foreign(&self) -> &[u32] {
+        &self.foreign
+    }
+
+    /// The log, and what is to be announced. The caller has synced the superblock and all files
+    /// that were scanned: what a dead process left unsynced decides what is found now, so it must
+    /// decide the same after a later loss of power.
+    pub fn finish(self) -> (Log, Vec<Survivor>) {
+        let mut alive: HashMap<u128, Survivor> = HashMap::new();
+        for (sequence, entries) in self.entries {
+            for entry in entries {
+                replay(&mut alive, sequence, entry);
+            }
+        }
+        let log = Log::recovered(self.superblock, self.segments, self.next_sequence);
+        let is_certain = |object: &Survivor| object.address.sequence >= self.doubtful_below;
+        let mut survivors: Vec<_> = alive.into_values().filter(is_certain).collect();
+        survivors.sort_unstable_by_key(|object| object.address);
+        (log, survivors)
+    }
+
+    fn add_segment(&mut self, slot: u32, sequence: u32, entries: Vec<Entry>) {
+        // No number is used twice, so one of two such files is a copy that another hand made.
+        if self.entries.contains_key(&sequence) {
+            self.leave_alone(slot);
+            return;
+        }
+        self.next_sequence = self.next_sequence.max(sequence.saturating_add(1));
+        if sequence < self.superblock.void_before || entries.is_empty() {
+            self.segments.add_free(slot);
+            return;
+        }
+        self.segments.add(sequence, slot);
+        self.entries.insert(sequence, entries);
+    }
+
+    fn leave_alone(&mut self, slot: u32) {
+        self.segments.add_foreign(slot);
+        self.foreign.push(slot);
+    }
+}
+
+/// Applies one entry, in the order in which they were written.
+fn replay(alive: &mut HashMap<u128, Survivor>, sequence: u32, entry: Entry) {
+    let Entry { hash, generation, kind } = entry;
+    match kind {
+        EntryKind::Object { offset, payload_bytes, checksum, flags, frequency, labels } => {
+            let address = DiskAddress { sequence, offset };
+            let object = Survivor {
+                hash,
+                generation,
+                address,
+                payload_bytes,
+                checksum,
+                flags,
+                frequency,
+                labels,
+            };
+            alive.insert(hash, object);
+        }
+        EntryKind::Tombstone { .. } => {
+            if alive.get(&hash).is_some_and(|object| object.generation == generation) {
+                alive.remove(&hash);
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! One segment's file, read in a few steps: header and first summary, trailer, footer; the
+//! summaries one by one if there is no footer that verifies.
+//! Invariant: the number of reads is bounded by the batches of the segment, and every read lies in
+//! the file.
+
+use perigee_schemas::Identity;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::format::{
+    Entry, EntryKind, Footer, SUMMARY_COPIES, SUMMARY_HEAD_BYTES, SegmentHeader, Structure,
+    Summary, Superblock, Trailer, claimed_bytes,
+};
+use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES};
+
+/// Bytes of the largest summary, whole blocks.
+const SUMMARY_BYTES_MAX: u32 =
+    (BATCH_ENTRY_BYTES_MAX + SUMMARY_HEAD_BYTES as u32).next_multiple_of(BLOCK_BYTES);
+
+/// Bytes that a scan wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadAt {
+    /// From the start of the file.
+    pub offset: u32,
+    /// Whole blocks.
+    pub bytes: u32,
+}
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Zeros where segments have their structures: a file that was made and not used.
+    Blank,
+    /// It does not verify as a segment of this disk and version.
+    Foreign,
+    /// A segment of this disk.
+    Segment {
+        /// Its number.
+        sequence: u32,
+        /// What could be read of it, in the order in which it was written.
+        entries: Vec<Entry>,
+    },
+    /// A segment of this disk that is damaged so much that its entries may be those of an earlier
+    /// one in the same file.
+    Unsure {
+        /// The highest number that it may have.
+        sequence: u32,
+    },
+}
+
+/// A segment's file while it is scanned.
+#[derive(Debug)]
+pub struct SegmentScan {
+    disk: Identity,
+    segment_bytes: u32,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Head,
+    Trailer(Head),
+    Footer { sequence: u32, offset: u32, bytes: u32 },
+    Summaries(Summaries),
+    Done(Found),
+}
+
+/// What the first two blocks are.
+#[derive(Debug)]
+struct Head {
+    header: Option<u32>,
+    first_summary: Option<u32>,
+    is_blank: bool,
+}
+
+#[derive(Debug)]
+struct Summaries {
+    sequence: u32,
+    entries: Vec<Entry>,
+    batch: u32,
+    offset: u32,
+    /// Bytes to read at the offset: one block, then as many as the summary says, then all among
+    /// which its second copy must be.
+    bytes: u32,
+}
+
+impl SegmentScan {
+    /// Of a file of the disk of this superblock.
+    pub fn new(superblock: &Superblock) -> Self {
+        let (disk, segment_bytes) = (superblock.disk, superblock.segment_bytes);
+        Self { disk, segment_bytes, state: State::Head }
+    }
+
+    /// What to read next; `None` when it is done.
+    pub fn next_read(&self) -> Option<ReadAt> {
+        match &self.state {
+            State::Head => Some(ReadAt { offset: 0, bytes: 2 * BLOCK_BYTES }),
+            State::Trailer(_) => {
+                Some(ReadAt { offset: self.segment_bytes - BLOCK_BYTES, bytes: BLOCK_BYTES })
+            }
+            State::Footer { offset, bytes, .. } => Some(ReadAt { offset: *offset, bytes: *bytes }),
+            State::Summaries(now) => Some(ReadAt { offset: now.offset, bytes: now.bytes }),
+            State::Done(_) => None,
+        }
+    }
+
+    /// Takes what was read; fewer bytes if the file is shorter. A read that fails must end the
+    /// recovery instead: with a segment its tombstones would be missing.
+    pub fn take(&mut self, bytes: &[u8]) {
+        let state = std::mem::replace(&mut self.state, State::Done(Found::Foreign));
+        self.state = match state {
+            State::Head => State::Trailer(self.head(bytes)),
+            State::Trailer(head) => self.trailer(&head, bytes),
+            State::Footer { sequence, offset, .. } => self.footer(sequence, offset, bytes),
+            State::Summaries(summaries) => self.summaries(summaries, bytes),
+            State::Done(found) => State::Done(found),
+        };
+    }
+
+    /// The result, when nothing is to be read any more.
+    pub fn into_found(self) -> Found {
+        match self.state {
+            State::Done(found) => found,
+            _ => Found::Foreign,
+        }
+    }
+
+    fn head(&self, bytes: &[u8]) -> Head {
+        let (header, summary) = bytes.split_at(bytes.len().min(BLOCK_BYTES as usize));
+        let is_ours = |header: &SegmentHeader| {
+            header.disk == self.disk && header.segment_bytes == self.segment_bytes
+        };
+        let first = |summary: &Summary| summary.disk == self.disk && summary.batch == 0;
+        Head {
+            header: SegmentHeader::decode(header)
+                .ok()
+                .filter(is_ours)
+                .map(|header| header.sequence),
+            first_summary: Summary::decode(summary).ok().filter(first).map(|first| first.sequence),
+            is_blank: bytes.len() == 2 * BLOCK_BYTES as usize
+                && bytes.iter().all(|byte| *byte == 0),
+        }
+    }
+
+    /// Which segment it is. Without a header it is what trailer and first summary agree on: a
+    /// trailer alone may be left from an earlier segment in the same file, and the master
+    /// knows that that one has gone.
+    fn trailer(&self, head: &Head, bytes: &[u8]) -> State {
+        let trailer = Trailer::decode(bytes).ok().filter(|trailer| trailer.disk == self.disk);
+        let named = trailer.map(|trailer| trailer.sequence);
+        if head.is_blank && bytes.iter().all(|byte| *byte == 0) {
+            return State::Done(Found::Blank);
+        }
+        let sequence = match (head.header, head.first_summary) {
+            (Some(sequence), _) => sequence,
+            (None, Some(sequence)) if named.is_none_or(|other| other <= sequence) => sequence,
+            _ => return State::Done(self.unsure(named, head.first_summary)),
+        };
+        match trailer {
+            Some(Trailer { footer_offset, footer_bytes, .. })
+                if named == Some(sequence) && self.has_room(footer_offset, footer_bytes) =>
+            {
+                State::Footer { sequence, offset: footer_offset, bytes: footer_bytes }
+            }
+            _ => self.first_summary(sequence),
+        }
+    }
+
+    fn unsure(&self, trailer: Option<u32>, summary: Option<u32>) -> Found {
+        match trailer.max(summary) {
+            Some(sequence) => Found::Unsure { sequence },
+            None => Found::Foreign,
+        }
+    }
+
+    fn has_room(&self, footer_offset: u32, footer_bytes: u32) -> bool {
+        let end = u64::from(footer_offset) + u64::from(footer_bytes);
+        footer_bytes > 0 && end <= u64::from(self.segment_bytes - BLOCK_BYTES)
+    }
+
+    fn footer(&self, sequence: u32, offset: u32, bytes: &[u8]) -> State {
+        let is_its = |footer: &Footer| footer.disk == self.disk && footer.sequence == sequence;
+        match Footer::decode(bytes).ok().filter(is_its) {
+            Some(mut footer) => {
+                footer.entries.retain(|entry| lies_in(entry, BLOCK_BYTES, offset));
+                State::Done(Found::Segment { sequence, entries: footer.entries })
+            }
+            None => self.first_summary(sequence),
+        }
+    }
+
+    fn first_summary(&self, sequence: u32) -> State {
+        let (offset, bytes) = (BLOCK_BYTES, BLOCK_BYTES);
+        State::Summaries(Summaries { sequence, entries: Vec::new(), batch: 0, offset, bytes })
+    }
+
+    fn summaries(&self, mut now: Summaries, bytes: &[u8]) -> State {
+        let end = self.segment_bytes - BLOCK_BYTES;
+        let room = end - now.offset;
+        let is_next = |summary: &Summary| {
+            (summary.disk, summary.sequence, summary.batch) == (self.disk, now.sequence, now.batch)
+                && summary.batch_bytes <= room
+        };
+        let both = (SUMMARY_COPIES as u32 * SUMMARY_BYTES_MAX).min(room);
+        let claimed = claimed_bytes(Structure::Summary, bytes).unwrap_or(0);
+        if claimed > bytes.len()
+            && claimed <= SUMMARY_BYTES_MAX.min(room) as usize
+            && now.bytes < both
+        {
+            now.bytes = claimed as u32;
+            return State::Summaries(now);
+        }
+        let copies = bytes.chunks(BLOCK_BYTES as usize).enumerate();
+        let starts = copies.map(|(index, _)| &bytes[index * BLOCK_BYTES as usize..]);
+        let mut summaries = starts.filter_map(|start| Summary::decode(start).ok());
+        match summaries.find(is_next) {
+            Some(summary) => {
+                let (start, stop) = (now.offset, now.offset + summary.batch_bytes);
+                let entries = summary.entries.into_iter();
+                now.entries.extend(entries.filter(|entry| lies_in(entry, start, stop)));
+                (now.batch, now.offset, now.bytes) = (now.batch + 1, stop, BLOCK_BYTES);
+            }
+            None if now.bytes < both => now.bytes = both,
+            None => now.offset = end,
+        }
+        if now.offset + BLOCK_BYTES > end {
+            let (sequence, entries) = (now.sequence, now.entries);
+            return State::Done(Found::Segment { sequence, entries });
+        }
+        State::Summaries(now)
+    }
+}
+
+/// Whether the image of an entry lies between two offsets.
+fn lies_in(entry: &Entry, start: u32, end: u32) -> bool {
+    match &entry.kind {
+        EntryKind::Object { offset, payload_bytes, .. } => {
+            let stop = u64::from(*offset) + extent_bytes(u64::from(*payload_bytes));
+            *offset >= start && stop <= u64::from(end)
+        }
+        EntryKind::Tombstone { .. } => true,
+    }
+}
