@@ -122,8 +122,8 @@ impl Collector {
     /// Who is slow, and who was.
     fn judge(&mut self, snapshot: &mut Snapshot, processes: &[OurProcess]) {
         let waits = host::waits(&self.options.roots, processes, self.probes.as_ref());
-        let samples = self.samples.take(snapshot, &waits);
-        snapshot.suspects = self.judge.judge(snapshot.taken_ms, &samples);
+        let signs = self.samples.take(snapshot, &waits);
+        snapshot.suspects = self.judge.judge(snapshot.taken_ms, &signs);
         self.verdicts.take(snapshot.taken_ms, &snapshot.suspects);
         snapshot.past_suspects = self.verdicts.past();
     }

@@ -3,20 +3,22 @@
 //! Pure: samples go in once a turn, suspects come out; no clock, no I/O. The invariant: no subject
 //! is named for what all of its kind show at the same time, and none for a single bad turn.
 
+mod evidence;
 mod rule;
 pub(crate) mod sample;
 mod series;
+pub(crate) mod share;
 #[cfg(test)]
 mod tests;
 
 use crate::snapshot::{Suspect, SuspectKind};
+use evidence::evidence;
 use rule::SlowRule;
-pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP};
-use sample::Subject;
-use sample::is_crowded;
-use sample::{PeerBaseline, Sample};
+pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP, WIRE_GROUP};
+use sample::{PeerBaseline, Sample, Subject, is_crowded};
 use series::{SubjectHistory, median};
-use std::collections::BTreeMap;
+use share::{ShareDetector, ShareSample};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Turns without a sample after which a subject is forgotten.
 const SILENT_TURNS_MAX: u32 = 30;
@@ -24,6 +26,18 @@ const SILENT_TURNS_MAX: u32 = 30;
 const STALE_TURNS: u32 = 3;
 /// Everybody that is remembered; more are not watched.
 const SERIES_MAX: usize = 4096;
+
+/// NICs by the peer that is reached over them.
+pub(crate) type Ways = BTreeMap<String, BTreeSet<String>>;
+
+/// What is judged of one turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signs {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) shares: Vec<ShareSample>,
+    pub(crate) ways: Ways,
+}
+
 /// Remembers how everybody did.
 #[derive(Debug, Default)]
 pub(crate) struct SlowDetector {
@@ -31,11 +45,19 @@ pub(crate) struct SlowDetector {
     /// Who is slow now. A turn without a sample clears no subject: the worst are too slow to give
     /// any.
     blamed: BTreeMap<Subject, Suspect>,
+    shares: ShareDetector,
 }
 
 impl SlowDetector {
     /// Takes the signs of a turn and tells who is slow, and since when.
-    pub(crate) fn judge(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Suspect> {
+    pub(crate) fn judge(&mut self, now_ms: u64, signs: &Signs) -> Vec<Suspect> {
+        let lossy = self.shares.judge(now_ms, &signs.shares);
+        let slow = self.compare(now_ms, &signs.samples);
+        self.with_slow(lossy, slow, &signs.ways)
+    }
+
+    /// Who takes longer than others and than usually.
+    fn compare(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Suspect> {
         self.known.values_mut().for_each(SubjectHistory::begin_turn);
         for sample in samples {
             let who = (sample.kind, sample.group.clone(), sample.name.clone());
@@ -71,8 +93,32 @@ impl SlowDetector {
             let series = self.known.get(who);
             series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
         });
-        let blamed = self.blamed.iter();
-        without_victims(blamed.map(|(who, suspect)| (who.1.as_str(), suspect.clone())))
+        self.blamed.values().cloned().collect()
+    }
+
+    /// Adds to those that lose those that are slow, but for their victims: peers behind a slow NIC
+    /// look slow because of it, also while its own verdict is still to come, and those whose
+    /// segments are lost on the way because of that. None is named twice.
+    fn with_slow(&self, lossy: Vec<Suspect>, slow: Vec<Suspect>, ways: &Ways) -> Vec<Suspect> {
+        let is_nic = |suspect: &Suspect| suspect.kind == SuspectKind::Nic;
+        let named = lossy.iter().chain(&slow).filter(|suspect| is_nic(suspect));
+        let mut sick: BTreeSet<String> = named.map(|suspect| suspect.name.clone()).collect();
+        let wavering = self.known.iter();
+        let wavering =
+            wavering.filter(|(who, series)| who.0 == SuspectKind::Nic && series.is_slow());
+        sick.extend(wavering.map(|(who, _)| who.2.clone()));
+        let mut kept = lossy;
+        for suspect in slow {
+            let mut nics = ways.get(&suspect.name).into_iter().flatten();
+            let is_victim = suspect.kind == SuspectKind::Peer
+                && nics.any(|nic| sick.contains(nic) || self.shares.is_bad(nic, &suspect.name));
+            let is_named =
+                |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
+            if !is_victim && !kept.iter().any(is_named) {
+                kept.push(suspect);
+            }
+        }
+        kept
     }
 
     /// What each did lately, of those who gave a sign lately.
@@ -125,43 +171,4 @@ fn others(typical: &BTreeMap<Subject, u64>, who: &Subject) -> Option<u64> {
         .iter()
         .filter(|(other, _)| (other.0, &other.1) == (who.0, &who.1) && other.2 != who.2);
     median(comparable.map(|(_, value)| *value).collect())
-}
-
-/// Peers behind a slow NIC look slow because of it; and none is named twice.
-fn without_victims<'a>(suspects: impl Iterator<Item = (&'a str, Suspect)>) -> Vec<Suspect> {
-    let suspects: Vec<_> = suspects.collect();
-    let nics: Vec<_> = suspects
-        .iter()
-        .filter(|(_, suspect)| suspect.kind == SuspectKind::Nic)
-        .map(|(_, suspect)| suspect.name.clone())
-        .collect();
-    let mut kept: Vec<Suspect> = Vec::new();
-    for (group, suspect) in suspects {
-        let is_victim = suspect.kind == SuspectKind::Peer && nics.iter().any(|nic| nic == group);
-        let is_named = |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
-        if !is_victim && !kept.iter().any(is_named) {
-            kept.push(suspect);
-        }
-    }
-    kept
-}
-
-fn evidence(what: &str, now_ns: u64, others_ns: Option<u64>, usual_ns: Option<u64>) -> String {
-    let mut text = format!("{what} {}", short_time(now_ns));
-    if let Some(others) = others_ns {
-        text.push_str(&format!(", others {}", short_time(others)));
-    }
-    if let Some(usual) = usual_ns {
-        text.push_str(&format!(", usually {}", short_time(usual)));
-    }
-    text
-}
-
-/// Two or three digits and a unit.
-fn short_time(nanoseconds: u64) -> String {
-    match nanoseconds {
-        0..1_000 => format!("{nanoseconds} ns"),
-        1_000..1_000_000 => format!("{} us", nanoseconds / 1_000),
-        _ => format!("{}.{} ms", nanoseconds / 1_000_000, nanoseconds / 100_000 % 10),
-    }
 }

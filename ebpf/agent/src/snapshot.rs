@@ -214,6 +214,13 @@ pub struct LinkSeries {
     pub socket: SocketCounters,
 }
 
+impl LinkSeries {
+    /// Whether it stays on its host, also in another network namespace.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.device.rsplit(':').next() == Some("lo")
+    }
+}
+
 /// What can be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

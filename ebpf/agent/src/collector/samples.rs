@@ -1,17 +1,20 @@
 //! From counters of two turns to signs: how each NIC, peer, shard and disk did in between.
 
+mod asked;
+mod counters;
+mod shares;
+
 use super::distances::PeerDistances;
 use crate::histogram::Distribution;
 use crate::host::Wait;
 use crate::slow::sample::Sample;
-use crate::slow::{RDMA_GROUP, SHORTEST_GROUP};
+use crate::slow::{RDMA_GROUP, SHORTEST_GROUP, Signs};
 use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
+use asked::{Asked, asked, peers, ways, wires};
+use counters::{TurnCounters, VALUES_MIN};
+use shares::shares;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Round trips and operations below this many in a turn say nothing.
-const VALUES_MIN: u64 = 10;
-/// Nor is a peer slow because exchanges with it are large: each byte may take this long (100 MB/s).
-const PEER_NS_PER_BYTE: u64 = 10;
 /// A disk is not slow because its requests are large: each byte may take this long (50 MB/s).
 const DISK_NS_PER_BYTE: u64 = 20;
 /// The share of values below the one that stands for a turn: what also the lucky ones take is no
@@ -22,14 +25,10 @@ const QUANTILE: f64 = 0.25;
 /// measure for others.
 const BUSY_PERCENT: u64 = 1;
 
-/// The interface of what does not leave the host.
-const LOOPBACK: &str = "lo";
-
-/// Counters of the turn before, and of this one as it is read.
+/// What is remembered from one turn to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    before: SampleCounters,
-    now: SampleCounters,
+    counters: TurnCounters,
     /// Peers of all connections, which the probe sees, and of those on which we ask.
     reach: PeerDistances,
     asked_reach: PeerDistances,
@@ -39,52 +38,28 @@ pub(crate) struct Samples {
     last_ns: Option<u64>,
 }
 
-/// A link, and what the connection does not explain of an exchange over it.
-struct Asked<'a> {
-    link: &'a LinkSeries,
-    beside_ns: u64,
-}
-
-#[derive(Debug, Default)]
-struct SampleCounters {
-    distributions: BTreeMap<String, Distribution>,
-    numbers: BTreeMap<String, u64>,
-}
-
 impl Samples {
     /// The signs of the turn that ends with this snapshot; none after the first one.
-    pub(crate) fn take(&mut self, snapshot: &Snapshot, waits: &[Wait]) -> Vec<Sample> {
-        self.before = std::mem::take(&mut self.now);
+    pub(crate) fn take(&mut self, snapshot: &Snapshot, waits: &[Wait]) -> Signs {
+        self.counters.begin();
         let before = self.last_ns.replace(snapshot.monotonic_ns);
         let elapsed_ns = before.map_or(0, |before| snapshot.monotonic_ns.saturating_sub(before));
-        let asked = self.asked(snapshot);
+        let asked = asked(snapshot, &mut self.counters);
         self.reach.see(snapshot.links.iter());
         let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some();
         self.asked_reach.see(snapshot.links.iter().filter(asks));
         let mut samples = self.nics(snapshot, &asked);
         samples.extend(self.rails(snapshot));
         samples.extend(peers(&asked));
+        samples.extend(wires(&asked, snapshot));
         samples.extend(self.shards(waits, elapsed_ns));
         samples.extend(self.disks(snapshot, elapsed_ns));
-        if elapsed_ns == 0 { Vec::new() } else { samples }
-    }
-
-    /// Links on which we asked often enough since their last sign: a smoothed round trip forgets a
-    /// single bad one within as many exchanges.
-    fn asked<'a>(&mut self, snapshot: &'a Snapshot) -> Vec<Asked<'a>> {
-        let mut asked = Vec::new();
-        for link in &snapshot.links {
-            let name = format!("peer/{}/{}", link.device, link.peer);
-            let counters = [link.operations, link.peer_ns, link.bytes];
-            let names = ["operations", "work", "bytes"].map(|what| format!("{name}/{what}"));
-            let grown = self.grown_enough(names, counters);
-            asked.extend(grown.map(|[operations, work_ns, bytes]| Asked {
-                link,
-                beside_ns:
-                    (work_ns / operations).saturating_sub(bytes / operations * PEER_NS_PER_BYTE),
-            }));
+        let shares = shares(snapshot, &mut self.counters);
+        if elapsed_ns == 0 {
+            Signs::default()
+        } else {
+            Signs { samples, shares, ways: ways(snapshot) }
         }
-        asked
     }
 
     /// Round trips of TCP connections: from the probe, else from the sockets themselves. What the
@@ -97,7 +72,7 @@ impl Samples {
         for nic in nics.iter().filter(|nic| nic.kind != "loopback") {
             let probed = snapshot.tcp.iter().find(|tcp| tcp.device == nic.device);
             let quarter = probed.and_then(|tcp| {
-                let more = self.more(format!("nic/{}", nic.device), &tcp.round_trip);
+                let more = self.counters.more(format!("nic/{}", nic.device), &tcp.round_trip);
                 typical(&more)
             });
             let of_shortest = format!("{SHORTEST_GROUP}{}", nic.kind);
@@ -148,7 +123,8 @@ impl Samples {
         }
         let mut samples = Vec::new();
         for (device, latency) in devices {
-            if let Some(value_ns) = typical(&self.more(format!("rail/{device}"), &latency)) {
+            if let Some(value_ns) = typical(&self.counters.more(format!("rail/{device}"), &latency))
+            {
                 samples.push(Sample {
                     kind: SuspectKind::Nic,
                     name: device.to_owned(),
@@ -166,9 +142,9 @@ impl Samples {
     fn shards(&mut self, waits: &[Wait], elapsed_ns: u64) -> Vec<Sample> {
         let mut samples = Vec::new();
         for wait in waits {
-            let waited_ns = self.grown(format!("wait/{}", wait.thread), wait.waited_ns);
-            let probed_ns = self.grown(format!("probed/{}", wait.thread), wait.probed_ns);
-            let ran_ns = self.grown(format!("run/{}", wait.thread), wait.run_ns);
+            let waited_ns = self.counters.grown(format!("wait/{}", wait.thread), wait.waited_ns);
+            let probed_ns = self.counters.grown(format!("probed/{}", wait.thread), wait.probed_ns);
+            let ran_ns = self.counters.grown(format!("run/{}", wait.thread), wait.run_ns);
             let (Some(waited_ns), Some(ran_ns)) = (waited_ns.max(probed_ns), ran_ns) else {
                 continue;
             };
@@ -199,8 +175,8 @@ impl Samples {
         }
         let mut samples = Vec::new();
         for (disk, (device_time, bytes, depth)) in disks {
-            let time = self.more(format!("disk/{disk}"), &device_time);
-            let bytes = self.grown(format!("disk/{disk}/bytes"), bytes).unwrap_or(0);
+            let time = self.counters.more(format!("disk/{disk}"), &device_time);
+            let bytes = self.counters.grown(format!("disk/{disk}/bytes"), bytes).unwrap_or(0);
             let value_ns = match time.count {
                 0 if depth == 0 => continue,
                 // Nothing came back in the whole turn.
@@ -224,68 +200,6 @@ impl Samples {
         }
         samples
     }
-
-    fn more(&mut self, name: String, now: &Distribution) -> Distribution {
-        let before = self.before.distributions.get(&name);
-        let more = before.map_or_else(Distribution::default, |before| now.since(before));
-        self.now.distributions.insert(name, now.clone());
-        more
-    }
-
-    /// `None` for what was not there a turn ago.
-    fn grown(&mut self, name: String, now: u64) -> Option<u64> {
-        let before = self.before.numbers.get(&name);
-        let grown = before.map(|before| now.saturating_sub(*before));
-        self.now.numbers.insert(name, now);
-        grown
-    }
-
-    /// How much three counters grew since they were reported last; that is when the first of them,
-    /// which counts exchanges, has grown enough.
-    fn grown_enough(&mut self, names: [String; 3], now: [u64; 3]) -> Option<[u64; 3]> {
-        let before = names.each_ref().map(|name| self.before.numbers.get(name));
-        let reported = before.map(|number| number.copied());
-        let grown = [0, 1, 2]
-            .map(|index| reported[index].map(|reported| now[index].saturating_sub(reported)));
-        let is_enough = grown[0].is_none_or(|exchanges| exchanges >= VALUES_MIN);
-        for (index, name) in names.into_iter().enumerate() {
-            let mark = reported[index].filter(|_| !is_enough).unwrap_or(now[index]);
-            self.now.numbers.insert(name, mark);
-        }
-        match grown {
-            [Some(exchanges), Some(second), Some(third)] if is_enough => {
-                Some([exchanges, second, third])
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain.
-fn peers(asked: &[Asked<'_>]) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for asked in asked {
-        let link = asked.link;
-        let sample = |group: &str, value_ns, what| Sample {
-            kind: SuspectKind::Peer,
-            name: link.peer.clone(),
-            group: group.to_owned(),
-            value_ns,
-            what,
-            starts_over: false,
-        };
-        let round_trip_ns = link.asked_round_trip_ns;
-        samples.extend(round_trip_ns.map(|value| sample(&link.device, value, "round trips of")));
-        // What stays on this host is no measure for what leaves it.
-        let wires = if is_loopback(&link.device) { "beside/lo" } else { "" };
-        samples.push(sample(wires, asked.beside_ns, "beside round trips, each exchange takes"));
-    }
-    samples
-}
-
-/// Also that of another network namespace.
-fn is_loopback(device: &str) -> bool {
-    device.rsplit(':').next() == Some(LOOPBACK)
 }
 
 fn typical(more: &Distribution) -> Option<u64> {

@@ -13,6 +13,11 @@ pub(crate) const RDMA_GROUP: &str = "rdma";
 /// small multiples.
 pub(crate) const SHORTEST_GROUP: &str = "shortest/";
 
+/// How groups begin whose signs are what a wire takes for a block of bytes. Loads differ, so what
+/// is usual has to be known, and only much more than that matters: 64 KiB in a millisecond are half
+/// a gigabit.
+pub(crate) const WIRE_GROUP: &str = "wire/";
+
 /// From this multiple on a subject is clearly slow, in tenths.
 const CLEAR_TENTHS: u64 = 30;
 
@@ -43,6 +48,14 @@ impl SlowRule {
                 needs_usual: false,
                 alone_tenths: Some(20),
                 floor_ns: 80_000,
+                adds_up: false,
+            },
+            SuspectKind::Nic | SuspectKind::Peer if sample.group.starts_with(WIRE_GROUP) => Self {
+                others_tenths: 30,
+                usual_tenths: 30,
+                needs_usual: true,
+                alone_tenths: (sample.kind == SuspectKind::Nic).then_some(40),
+                floor_ns: 1_000_000,
                 adds_up: false,
             },
             // Buckets of powers of two.

@@ -54,6 +54,11 @@ impl SubjectHistory {
         self.starts_over
     }
 
+    /// Slow in its last turn, if perhaps not for long enough to be named.
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow_turns > 0 && self.good_turns == 0
+    }
+
     pub(super) fn push(&mut self, value: u64) {
         self.silent_turns = 0;
         if self.recent.len() == RECENT_TURNS {

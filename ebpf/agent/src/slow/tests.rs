@@ -1,5 +1,6 @@
 //! Synthetic hosts: who is blamed, and above all who is not.
 
+use super::evidence::short_time;
 use super::*;
 
 const US: u64 = 1_000;
@@ -14,6 +15,14 @@ fn sample(kind: SuspectKind, group: &str, name: &str, value_ns: u64) -> Sample {
         what: "takes",
         starts_over: false,
     }
+}
+
+/// The peers of the tests are behind these NICs.
+fn signs(samples: Vec<Sample>) -> Signs {
+    let ways = samples.iter().filter(|sample| sample.kind == SuspectKind::Peer);
+    let ways = ways.map(|peer| (peer.name.clone(), BTreeSet::from([peer.group.clone()])));
+    let ways = ways.collect();
+    Signs { samples, shares: Vec::new(), ways }
 }
 
 fn nic(name: &str, value_ns: u64) -> Sample {
@@ -56,7 +65,7 @@ fn play(
 ) -> Vec<Suspect> {
     let mut blamed: Vec<Suspect> = Vec::new();
     for turn in 0..turns {
-        for suspect in judge.judge(turn * 1000, &samples(turn)) {
+        for suspect in judge.judge(turn * 1000, &signs(samples(turn))) {
             let is_new =
                 |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
             match blamed.iter_mut().find(|other| is_new(other)) {
@@ -206,10 +215,10 @@ fn a_cleared_nic_is_blamed_again_with_the_time_of_the_second_fault() {
     play(&mut judge, 20, fast);
     assert_eq!(names(&play(&mut judge, 10, slow)), ["eth1"]);
     play(&mut judge, 8, fast);
-    assert!(judge.judge(90_000, &fast(0)).is_empty());
+    assert!(judge.judge(90_000, &signs(fast(0))).is_empty());
     let mut suspects = Vec::new();
     for turn in 0..8 {
-        suspects = judge.judge(100_000 + turn * 1000, &slow(turn));
+        suspects = judge.judge(100_000 + turn * 1000, &signs(slow(turn)));
     }
     assert_eq!(suspects[0].since_ms, 104_000, "five slow turns in a row");
 }
@@ -242,7 +251,7 @@ fn a_starved_shard_is_named_also_when_others_wait_many_times_their_little_usual(
     let crowd = |_| shards([560 * MS, 500 * MS, 530 * MS]);
     let after = play(&mut judge, 30, crowd);
     assert!(names(&after).is_empty() || names(&after) == ["a/0"]);
-    assert!(judge.judge(90_000, &crowd(0)).is_empty());
+    assert!(judge.judge(90_000, &signs(crowd(0))).is_empty());
 }
 
 #[test]
@@ -258,11 +267,11 @@ fn who_is_too_slow_to_give_a_sign_each_turn_stays_blamed_but_not_for_ever() {
     for turn in 0..20 {
         let given = if turn % 2 == 0 { 2 } else { 0 };
         let samples: Vec<_> = shards([950 * MS, 5 * MS]).into_iter().take(given).collect();
-        assert_eq!(names(&judge.judge(100_000 + turn, &samples)), ["a/0"]);
+        assert_eq!(names(&judge.judge(100_000 + turn, &signs(samples))), ["a/0"]);
     }
     let quiet = |_: u64| shards([0, 5 * MS]).split_off(1);
     play(&mut judge, u64::from(STALE_TURNS), quiet);
-    assert!(judge.judge(200_000, &quiet(0)).is_empty());
+    assert!(judge.judge(200_000, &signs(quiet(0))).is_empty());
 }
 
 #[test]
@@ -300,6 +309,54 @@ fn one_slow_peer_of_a_nic_is_named_and_peers_behind_a_slow_nic_are_not() {
         vec![nic("eth0", 80 * US), nic("eth1", MS), peer("10.0.0.1", 90 * US), peer("10.0.0.2", MS)]
     };
     assert_eq!(names(&play(&mut judge, 10, both)), ["eth1"]);
+}
+
+#[test]
+fn peers_behind_a_nic_that_loses_are_not_named_and_others_still_are() {
+    let loss = |device: &str, peer: &str, events| ShareSample {
+        mishap: share::Mishap::Lost,
+        device: device.to_owned(),
+        peer: peer.to_owned(),
+        events,
+        segments: 450,
+    };
+    let mut judge = SlowDetector::default();
+    let mut turn = |number: u64, lost, times: [u64; 4]| {
+        let peers = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"];
+        let peer = |(name, value): (&str, u64)| sample(SuspectKind::Peer, "", name, value);
+        let samples = peers.into_iter().zip(times).map(peer).collect();
+        let nics = ["eth1", "eth0", "eth0", "eth0"];
+        let pairs = peers.into_iter().zip(nics);
+        let ways = pairs.clone().map(|(peer, nic)| (peer.to_owned(), BTreeSet::from([nic.into()])));
+        let of_nic = |nic: &str| if nic == "eth1" { lost } else { 0 };
+        let shares = pairs.clone().map(|(peer, nic)| loss(nic, peer, of_nic(nic))).collect();
+        judge.judge(number * 1000, &Signs { samples, shares, ways: ways.collect() })
+    };
+    let usual = [90 * US, 90 * US, 95 * US, 92 * US];
+    for number in 0..20 {
+        assert_eq!(turn(number, 0, usual), []);
+    }
+    let slow = [3 * MS, 95 * US, 3 * MS, 92 * US];
+    let mut named = Vec::new();
+    for number in 20..32 {
+        named = turn(number, 5, slow);
+        assert!(named.iter().all(|suspect| suspect.name != "10.0.0.1"), "{named:?}");
+    }
+    assert_eq!(names(&named), ["eth1", "10.0.0.3"]);
+}
+
+#[test]
+fn a_wire_that_becomes_thin_is_named_and_not_one_that_always_was_or_is_a_little_slower() {
+    let wires = |of_first| {
+        let wire = |name, value| sample(SuspectKind::Nic, "wire/out/ethernet", name, value);
+        vec![wire("eth0", of_first), wire("eth1", 60 * US), wire("eth2", 70 * US)]
+    };
+    let mut judge = SlowDetector::default();
+    assert_eq!(play(&mut judge, 20, |_| wires(60 * US)), []);
+    assert_eq!(play(&mut judge, 20, |_| wires(800 * US)), []);
+    assert_eq!(names(&play(&mut judge, 10, |_| wires(5 * MS))), ["eth0"]);
+    let mut judge = SlowDetector::default();
+    assert_eq!(play(&mut judge, 60, |_| wires(5 * MS)), []);
 }
 
 #[test]

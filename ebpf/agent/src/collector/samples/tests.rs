@@ -1,6 +1,7 @@
 //! Hosts turn by turn: what becomes a sign, and what only looks like one.
 
 use super::*;
+use crate::slow::share::Mishap;
 use crate::snapshot::NicSeries;
 
 const MS: u64 = 1_000_000;
@@ -15,6 +16,7 @@ fn asked(peer: &str, turns: u64, exchanges: u64, bytes: u64, beside_ns: u64) -> 
         asked_round_trip_ns: Some(90_000),
         round_trip_min_ns: 40_000,
         operations: turns * exchanges,
+        wire_ns: turns * exchanges * (beside_ns + 90_000),
         bytes: turns * exchanges * bytes,
         peer_ns: turns * exchanges * beside_ns,
         ..LinkSeries::default()
@@ -45,14 +47,14 @@ fn connections_on_which_we_only_answer_give_no_sign() {
     let mut samples = Samples::default();
     for turn in 0..10 {
         let links = vec![asked("10.0.0.4", turn, 100, 0, 0), answering("10.0.0.3")];
-        let given = samples.take(&host(turn, links), &[]);
+        let given = samples.take(&host(turn, links), &[]).samples;
         assert!(given.iter().all(|sample| sample.name != "10.0.0.3"), "{given:?}");
         assert_eq!(given.len(), if turn == 0 { 0 } else { 3 }, "{given:?}");
     }
     // The one that asked has gone.
     for turn in 10..20 {
         let links = vec![answering("10.0.0.3")];
-        assert_eq!(samples.take(&host(turn, links), &[]), [], "turn {turn}");
+        assert_eq!(samples.take(&host(turn, links), &[]).samples, [], "turn {turn}");
     }
 }
 
@@ -60,15 +62,98 @@ fn connections_on_which_we_only_answer_give_no_sign() {
 fn large_exchanges_are_no_sign_of_a_slow_peer() {
     let mut samples = Samples::default();
     for turn in 0..3 {
+        // Arriving payload is timed; that of the second link is not.
+        let mut timed = asked("10.0.0.3", turn, 100, 65_536, 0);
+        timed.arrived_bytes = timed.bytes;
+        timed.arrived_ns = turn * 100 * 600_000;
+        timed.wire_ns += timed.arrived_ns;
         let links = vec![
-            asked("10.0.0.3", turn, 100, 65_536, 600_000),
-            asked("10.0.0.4", turn, 100, 64, 10_640),
+            timed,
+            asked("10.0.0.4", turn, 100, 65_536, 600_000),
+            asked("10.0.0.5", turn, 100, 64, 10_640),
         ];
-        let given = samples.take(&host(turn, links), &[]);
+        let given = samples.take(&host(turn, links), &[]).samples;
         let beside = given.iter().filter(|sample| sample.group.is_empty());
         let times: Vec<_> = beside.map(|sample| sample.value_ns).collect();
-        assert!(times.iter().all(|time| *time < 20_000), "{times:?}");
+        assert_eq!(times, if turn == 0 { vec![] } else { vec![40_000, 40_000, 50_000] });
     }
+}
+
+#[test]
+fn the_time_of_a_peer_is_named_by_its_largest_part() {
+    let mut samples = Samples::default();
+    let mut what = Vec::new();
+    for turn in 0..2 {
+        let total_ns = turn * 100 * (3 * MS + 90_000);
+        let link = |peer| LinkSeries { wire_ns: total_ns, ..asked(peer, turn, 100, 64, 0) };
+        let spent_ns = turn * 100 * 3 * MS;
+        let links = vec![
+            LinkSeries { waited_ns: spent_ns, ..link("10.0.0.3") },
+            LinkSeries { disk_ns: spent_ns, ..link("10.0.0.4") },
+            LinkSeries { copied_ns: spent_ns, ..link("10.0.0.5") },
+            LinkSeries { peer_ns: spent_ns, ..link("10.0.0.6") },
+        ];
+        let given = samples.take(&host(turn, links), &[]).samples;
+        let peers = given.iter().filter(|sample| sample.group.is_empty());
+        what = peers.map(|sample| sample.what.split(',').next().unwrap()).collect();
+    }
+    let causes =
+        ["waiting for a core", "reading its disks", "copying and summing", "standing still"];
+    assert_eq!(what, causes);
+}
+
+#[test]
+fn a_wire_is_timed_by_large_exchanges_in_each_direction() {
+    let mut samples = Samples::default();
+    let mut given = Vec::new();
+    for turn in 0..2 {
+        let bytes = turn * 20 * 65_536;
+        let link = |peer, size| asked(peer, turn, 20, size, 0);
+        let thin = LinkSeries {
+            arrived_bytes: bytes,
+            arrived_ns: turn * 20 * 5 * MS,
+            ..link("10.0.0.3", 65_536)
+        };
+        let mut wide = link("10.0.0.4", 65_536);
+        wide.socket.bytes_sent = bytes;
+        wide.socket.busy_us = turn * 20 * 150;
+        let mut small = link("10.0.0.5", 4096);
+        small.socket.bytes_sent = bytes / 16;
+        small.socket.busy_us = turn * 20 * 9000;
+        let taken = samples.take(&host(turn, vec![thin, wide, small]), &[]).samples;
+        given = taken.into_iter().filter(|sample| sample.group.starts_with("wire/")).collect();
+    }
+    // Three round trips of 40 us are not the wire's.
+    let (kind, thin_ns, wide_ns) = (SuspectKind::Peer, 5 * MS - 120_000, 30_000);
+    let nic = SuspectKind::Nic;
+    assert_eq!(
+        values(&given),
+        [
+            (kind, "10.0.0.3", thin_ns),
+            (kind, "10.0.0.4", wide_ns),
+            (nic, "eth0", thin_ns),
+            (nic, "eth0", wide_ns)
+        ]
+    );
+}
+
+#[test]
+fn lost_segments_are_counted_in_both_directions_without_those_sent_needlessly() {
+    let mut samples = Samples::default();
+    let mut shares = Vec::new();
+    for turn in 0..2 {
+        let mut link = asked("10.0.0.3", turn, 100, 64, 0);
+        link.retransmits = 7 * turn;
+        link.socket.needless = 3 * turn;
+        link.socket.out_of_order = 2 * turn;
+        link.socket.marked = turn;
+        link.socket.segments_sent = 100 * turn;
+        link.socket.segments_received = 200 * turn;
+        shares = samples.take(&host(turn, vec![link]), &[]).shares;
+    }
+    let shares: Vec<_> =
+        shares.iter().map(|share| (share.mishap, share.events, share.segments)).collect();
+    assert_eq!(shares, [(Mishap::Lost, 6, 300), (Mishap::Queued, 1, 300)]);
 }
 
 #[test]
@@ -76,9 +161,9 @@ fn few_exchanges_become_a_sign_when_they_are_enough_together() {
     let mut samples = Samples::default();
     let given = (0..13).map(|turn| {
         let links = vec![asked("10.0.0.4", turn, 4, 0, 500_000)];
-        values(&samples.take(&host(turn, links), &[]))
+        values(&samples.take(&host(turn, links), &[]).samples)
             .iter()
-            .filter(|sample| **sample == (SuspectKind::Peer, "10.0.0.4", 500_000))
+            .filter(|sample| **sample == (SuspectKind::Peer, "10.0.0.4", 540_000))
             .count()
     });
     let given: Vec<_> = given.collect();
@@ -99,7 +184,7 @@ fn a_nic_is_measured_again_when_the_nearest_peer_that_we_ask_has_gone() {
         if turn < 10 {
             links.push(asked("10.0.0.4", turn, 100, 0, 0));
         }
-        let given = samples.take(&host(turn, links), &[]);
+        let given = samples.take(&host(turn, links), &[]).samples;
         let starts_over: Vec<_> = given.iter().filter(|sample| sample.starts_over).collect();
         assert_eq!(starts_over.len(), usize::from(turn == 10), "turn {turn}: {starts_over:?}");
         assert!(starts_over.iter().all(|sample| sample.name == "eth0"));

@@ -1,0 +1,47 @@
+//! The numbers behind a verdict, for people. Invariant: each text has the number itself and what it
+//! is held against.
+
+pub(super) fn evidence(
+    what: &str,
+    now_ns: u64,
+    others_ns: Option<u64>,
+    usual_ns: Option<u64>,
+) -> String {
+    let mut text = format!("{what} {}", short_time(now_ns));
+    if let Some(others) = others_ns {
+        text.push_str(&format!(", others {}", short_time(others)));
+    }
+    if let Some(usual) = usual_ns {
+        text.push_str(&format!(", usually {}", short_time(usual)));
+    }
+    text
+}
+
+/// Two or three digits and a unit.
+pub(super) fn short_time(nanoseconds: u64) -> String {
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{} us", nanoseconds / 1_000),
+        _ => format!("{}.{} ms", nanoseconds / 1_000_000, nanoseconds / 100_000 % 10),
+    }
+}
+
+/// A share as percent.
+pub(super) fn percent(per_million: u64) -> String {
+    match per_million {
+        0 => "0 %".to_owned(),
+        1..1_000 => format!("0.{per_million:04} %"),
+        _ => format!("{}.{:02} %", per_million / 10_000, per_million / 100 % 100),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_percent() {
+        let shares = [0, 7, 950, 1_000, 12_340, 1_000_000].map(percent);
+        assert_eq!(shares, ["0 %", "0.0007 %", "0.0950 %", "0.10 %", "1.23 %", "100.00 %"]);
+    }
+}

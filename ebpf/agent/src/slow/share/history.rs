@@ -1,0 +1,153 @@
+//! What one link showed over time. Invariant: turns of a fault never enter what is usual for it.
+
+use std::collections::VecDeque;
+
+/// Turns of the two windows that are looked at, and how many of their turns must show it: the short
+/// one for what happens all the time, the long one for what is rare.
+pub(super) const WINDOWS: [(usize, usize); 2] = [(8, 4), (32, 9)];
+const LONGEST_WINDOW: usize = WINDOWS[1].0;
+/// Events in a window below which nothing is said.
+const EVENTS_MIN: u64 = 5;
+/// Segments in a window below which a link is no measure, neither for itself nor for others.
+const SEGMENTS_MIN: u64 = 100;
+/// This many times what it was, and what the others show.
+const MULTIPLE: u64 = 5;
+/// Good segments after which what a link usually shows is known.
+const USUAL_SEGMENTS_MIN: u64 = 1000;
+/// Segments that make up the usual at most; older ones fade.
+const USUAL_SEGMENTS_MAX: u64 = 4_000_000;
+/// So many events that do not come in a row of good turns end a fault, as they would come by
+/// chance once in 400 times only.
+const MISSED_EVENTS: u64 = 6;
+
+/// What the segments met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mishap {
+    Lost,
+    /// They found a queue in the network, which marked them.
+    Queued,
+}
+
+impl Mishap {
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Self::Lost => "loses",
+            Self::Queued => "finds queues for",
+        }
+    }
+}
+
+/// Events among segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) events: u64,
+    pub(super) segments: u64,
+}
+
+impl Share {
+    pub(super) fn add(&mut self, other: Self) {
+        self.events = self.events.saturating_add(other.events);
+        self.segments = self.segments.saturating_add(other.segments);
+    }
+
+    /// At least [`MULTIPLE`] times a reference, of which one event more is assumed than was seen,
+    /// so that a reference without any still has a share.
+    pub(super) fn exceeds(self, reference: Self) -> bool {
+        let ours = u128::from(self.events) * u128::from(reference.segments + 1);
+        let theirs = u128::from(reference.events + 1) * u128::from(self.segments);
+        ours >= theirs * u128::from(MULTIPLE)
+    }
+
+    pub(super) fn is_measured(self) -> bool {
+        self.segments >= SEGMENTS_MIN
+    }
+}
+
+/// A link that shows too much.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) since_ms: u64,
+    /// What it shows, in how many turns.
+    pub(super) share: Share,
+    pub(super) turns: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LinkHistory {
+    /// The last turns with segments.
+    recent: VecDeque<Share>,
+    /// What it showed before those.
+    usual: Share,
+    pub(super) silent_turns: u32,
+    pub(super) fault: Option<Fault>,
+}
+
+impl LinkHistory {
+    pub(super) fn push(&mut self, share: Share, now_ms: u64) {
+        self.silent_turns = 0;
+        self.recent.push_back(share);
+        let is_full = self.recent.len() > LONGEST_WINDOW;
+        let oldest = if is_full { self.recent.pop_front() } else { None };
+        match (self.fault, self.odd()) {
+            (Some(fault), _) if self.is_over(fault.share) => {
+                self.fault = None;
+                self.recent.clear();
+            }
+            (Some(_), None) => {}
+            (fault, Some((turns, share))) => {
+                let since_ms = fault.map_or(now_ms, |fault| fault.since_ms);
+                self.fault = Some(Fault { since_ms, share, turns });
+            }
+            (None, None) => self.learn(oldest.unwrap_or_default()),
+        }
+    }
+
+    /// What its last turns showed together.
+    pub(super) fn last(&self, turns: usize) -> Share {
+        sum(self.recent.iter().rev().take(turns).copied())
+    }
+
+    /// The shortest window that is full of events, more of them than usual, and not over yet; and
+    /// what it shows.
+    fn odd(&self) -> Option<(usize, Share)> {
+        WINDOWS.into_iter().find_map(|(turns, bad_turns)| {
+            let window = self.recent.iter().rev().take(turns);
+            let bad = window.filter(|share| share.events > 0).count();
+            let sum = self.last(turns);
+            let is_much = bad >= bad_turns && sum.events >= EVENTS_MIN && sum.is_measured();
+            let is_new = !self.knows_usual() || sum.exceeds(self.usual);
+            (is_much && is_new && !self.is_over(sum)).then_some((turns, sum))
+        })
+    }
+
+    pub(super) fn knows_usual(&self) -> bool {
+        self.usual.segments >= USUAL_SEGMENTS_MIN
+    }
+
+    /// Whether what followed the last event can no longer be chance for what shows that share.
+    fn is_over(&self, shown: Share) -> bool {
+        let good = self.recent.iter().rev().take_while(|share| share.events == 0);
+        has_missed(sum(good.copied()), shown)
+    }
+
+    fn learn(&mut self, share: Share) {
+        self.usual.add(share);
+        if self.usual.segments > USUAL_SEGMENTS_MAX {
+            self.usual.segments /= 2;
+            self.usual.events /= 2;
+        }
+    }
+}
+
+/// Whether so many segments without an event can no longer be chance for who showed that share.
+fn has_missed(good: Share, shown: Share) -> bool {
+    let expected = u128::from(good.segments) * u128::from(shown.events);
+    expected >= u128::from(MISSED_EVENTS) * u128::from(shown.segments.max(1))
+}
+
+pub(super) fn sum(shares: impl Iterator<Item = Share>) -> Share {
+    shares.fold(Share::default(), |mut sum, share| {
+        sum.add(share);
+        sum
+    })
+}

@@ -1,0 +1,167 @@
+//! Whose fault it is that links lose: the NIC that they share, or the peer. Invariant: those that
+//! are held against each other are counted over as many turns.
+
+use super::history::{Fault, LinkHistory, Mishap, Share, WINDOWS, sum};
+use crate::slow::evidence::percent;
+use crate::snapshot::{Suspect, SuspectKind};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+const SHORTEST_WINDOW: usize = WINDOWS[0].0;
+
+/// What is counted, NIC and peer.
+pub(super) type LinkName = (Mishap, String, String);
+
+/// One link as it is weighed.
+struct Weighed<'a> {
+    device: &'a str,
+    peer: &'a str,
+    history: &'a LinkHistory,
+}
+
+impl Weighed<'_> {
+    fn is_bad(&self) -> bool {
+        self.history.fault.is_some()
+    }
+
+    /// What it shows: its fault, else so many turns.
+    fn share(&self, turns: usize) -> Share {
+        self.history.fault.map_or_else(|| self.history.last(turns), |fault| fault.share)
+    }
+}
+
+/// The links of one kind of mishap, and whose fault it is.
+pub(super) struct Verdict<'a> {
+    mishap: Mishap,
+    links: Vec<Weighed<'a>>,
+}
+
+impl<'a> Verdict<'a> {
+    pub(super) fn of(links: &'a BTreeMap<LinkName, LinkHistory>, mishap: Mishap) -> Self {
+        let links = links.iter().filter(|(name, _)| name.0 == mishap);
+        let weighed = links.map(|((_, device, peer), history)| Weighed { device, peer, history });
+        let links = weighed.filter(|link| link.share(SHORTEST_WINDOW).is_measured()).collect();
+        Self { mishap, links }
+    }
+
+    pub(super) fn suspects(&self) -> Vec<Suspect> {
+        let mut found: Vec<Suspect> = Vec::new();
+        let devices: BTreeMap<&str, ()> = self.links.iter().map(|link| (link.device, ())).collect();
+        for device in devices.into_keys() {
+            found.extend(self.nic(device));
+        }
+        let sick: Vec<String> = found.iter().map(|suspect| suspect.name.clone()).collect();
+        let peers: BTreeMap<&str, ()> = self.links.iter().map(|link| (link.peer, ())).collect();
+        for peer in peers.into_keys().filter(|peer| !peer.is_empty()) {
+            found.extend(self.peer(peer, &sick));
+        }
+        found
+    }
+
+    /// A NIC behind which most links lose, more than behind another NIC; without another one, more
+    /// than they used to.
+    fn nic(&self, device: &str) -> Option<Suspect> {
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.links.iter().partition(|link| link.device == device);
+        let bad = own.iter().filter(|link| link.is_bad()).count();
+        if bad * 2 <= own.len() {
+            return None;
+        }
+        let turns = turns(&own);
+        let share = sum(own.iter().map(|link| link.share(turns)));
+        let healthiest = healthiest_nic(&others, turns);
+        let is_odd = match healthiest {
+            Some(other) => share.exceeds(other),
+            None => own.iter().all(|link| link.history.knows_usual()),
+        };
+        if !is_odd {
+            return None;
+        }
+        Some(self.suspect(SuspectKind::Nic, device, (share, healthiest), &own))
+    }
+
+    /// A peer that loses behind every NIC that reaches it while its neighbours do not.
+    fn peer(&self, peer: &str, sick: &[String]) -> Option<Suspect> {
+        let own: Vec<_> = self.links.iter().filter(|link| link.peer == peer).collect();
+        let is_behind_sick = |link: &&Weighed<'_>| sick.iter().any(|nic| nic == link.device);
+        if !own.iter().all(|link| link.is_bad()) || own.iter().any(is_behind_sick) {
+            return None;
+        }
+        let is_neighbour = |link: &&Weighed<'_>| {
+            link.peer != peer && own.iter().any(|mine| mine.device == link.device)
+        };
+        let neighbours: Vec<_> = self.links.iter().filter(is_neighbour).collect();
+        let turns = turns(&own);
+        let share = sum(own.iter().map(|link| link.share(turns)));
+        let others = median(&neighbours, turns);
+        let is_odd = match others {
+            Some(others) => share.exceeds(others),
+            None => own.len() > 1 && own.iter().all(|link| link.history.knows_usual()),
+        };
+        is_odd.then(|| self.suspect(SuspectKind::Peer, peer, (share, others), &own))
+    }
+
+    fn suspect(
+        &self,
+        kind: SuspectKind,
+        name: &str,
+        (share, others): (Share, Option<Share>),
+        own: &[&Weighed<'_>],
+    ) -> Suspect {
+        let per_million =
+            |share: Share| share.events.saturating_mul(1_000_000) / share.segments.max(1);
+        let mut evidence = format!(
+            "{} {} of its segments ({} of {}) on {} of {} links",
+            self.mishap.what(),
+            percent(per_million(share)),
+            share.events,
+            share.segments,
+            faults(own).count(),
+            own.len()
+        );
+        if let Some(others) = others {
+            let theirs = percent(per_million(others));
+            evidence
+                .push_str(&format!(", others {theirs} ({} of {})", others.events, others.segments));
+        }
+        Suspect {
+            kind,
+            name: name.to_owned(),
+            evidence,
+            since_ms: faults(own).map(|fault| fault.since_ms).min().unwrap_or(0),
+            now_ns: 0,
+            usual_ns: 0,
+        }
+    }
+}
+
+fn faults<'a>(links: &'a [&Weighed<'_>]) -> impl Iterator<Item = Fault> + 'a {
+    links.iter().filter_map(|link| link.history.fault)
+}
+
+/// Turns in which links showed their faults: others are held against them over as many.
+fn turns(links: &[&Weighed<'_>]) -> usize {
+    faults(links).map(|fault| fault.turns).max().unwrap_or(SHORTEST_WINDOW)
+}
+
+/// What the NIC that shows least shows, of some others.
+fn healthiest_nic(others: &[&Weighed<'_>], turns: usize) -> Option<Share> {
+    let mut nics: BTreeMap<&str, Share> = BTreeMap::new();
+    for link in others {
+        nics.entry(link.device).or_default().add(link.share(turns));
+    }
+    nics.into_values().min_by(order)
+}
+
+/// What the middle one of some links shows.
+fn median(links: &[&Weighed<'_>], turns: usize) -> Option<Share> {
+    let mut shares: Vec<Share> = links.iter().map(|link| link.share(turns)).collect();
+    shares.sort_by(order);
+    shares.get(shares.len().saturating_sub(1) / 2).copied()
+}
+
+/// The smaller share first.
+fn order(one: &Share, two: &Share) -> Ordering {
+    let one_share = u128::from(one.events) * u128::from(two.segments);
+    one_share.cmp(&(u128::from(two.events) * u128::from(one.segments)))
+}
