@@ -1,8 +1,9 @@
-"""A wire between two hosts that can be made slow: two tap devices and a process that carries frames between them.
+"""A wire between two hosts that can be made slow or lossy: two tap devices and a process that carries frames between them.
 
 Usage: relay.py NEAR FAR. Prints "ready" when both devices exist; the caller then moves each to its network namespace. Lines on
-standard input set the delay of frames from NEAR to FAR, in microseconds. This kernel has no netem, and a tap device without
-offloads carries whole frames with checksums, so the stacks on both ends see a plain slow NIC.
+standard input set the delay of frames from NEAR to FAR, in microseconds, and how many of a thousand frames of both directions
+are lost. This kernel has no netem, and a tap device without offloads carries whole frames with checksums, so the stacks on both
+ends see a plain slow or lossy NIC.
 
 Runs with real-time priority: a busy machine must not add delays of its own to one wire and not to the other.
 """
@@ -10,6 +11,7 @@ Runs with real-time priority: a busy machine must not add delays of its own to o
 import fcntl
 import heapq
 import os
+import random
 import select
 import struct
 import sys
@@ -33,6 +35,7 @@ class Wire:
     def __init__(self, near, far):
         self.near, self.far = near, far
         self.delay = 0.0
+        self.loss = 0.0
         self.waiting = []
         self.count = 0
 
@@ -43,6 +46,8 @@ class Wire:
                 frame = os.read(source, FRAME_BYTES_MAX)
             except BlockingIOError:
                 return
+            if self.loss and random.random() < self.loss:
+                continue
             if delay:
                 self.count += 1
                 heapq.heappush(self.waiting, (time.monotonic() + delay, self.count, target, frame))
@@ -82,7 +87,8 @@ def main():
             line = sys.stdin.readline()
             if not line:
                 return
-            wire.delay = int(line) / 1e6
+            microseconds, per_mille = map(int, line.split())
+            wire.delay, wire.loss = microseconds / 1e6, per_mille / 1e3
         if wire.near in ready:
             wire.carry(wire.near, wire.far, wire.delay)
         if wire.far in ready:

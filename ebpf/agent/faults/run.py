@@ -1,7 +1,8 @@
 """Makes one thing of a host slow, again and again, and counts how often the agent names it and nothing else.
 
-Usage: run.py [--nic N] [--shard N] [--disk N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each fault, in random order,
-on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if nothing is named. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
+Usage: run.py [--nic N] [--loss N] [--shard N] [--disk N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each fault, in
+random order, on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if
+nothing is named. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
 nothing else of the scene, and was empty before and after. Disks are those of the whole machine: one that is not the scene's may
 be slow in truth, so it is shown and not counted. Exit status 1 if a run was wrong; 77 if this machine cannot play the scene.
 """
@@ -23,6 +24,7 @@ LINGER_S = 2
 CLEAR_S = 60
 LOOK_S = 0.5
 DELAYS_US = (200, 5000)
+LOSSES_PER_MILLE = (1, 3, 10)
 UNEVEN_S = 40
 LEFT_S = 30
 
@@ -55,7 +57,10 @@ def fault(kind, scene, chance):
         nic = chance.choice(NICS)
         low, high = DELAYS_US
         delay_us = round(low * (high / low) ** chance.random())
-        return f"{delay_us} us on {nic}", nic, lambda: scene.delay(nic, delay_us), lambda: scene.delay(nic, 0)
+        return f"{delay_us} us on {nic}", nic, lambda: scene.spoil(nic, microseconds=delay_us), lambda: scene.spoil(nic)
+    if kind == "loss":
+        nic, per_mille = chance.choice(NICS), chance.choice(LOSSES_PER_MILLE)
+        return f"{per_mille} of 1000 lost on {nic}", nic, lambda: scene.spoil(nic, per_mille=per_mille), lambda: scene.spoil(nic)
     if kind == "shard":
         thread = "perigee/perigee-engine"
         return "0.5 % of a core", thread, lambda: scene.starve(True), lambda: scene.starve(False)
@@ -66,6 +71,7 @@ def fault(kind, scene, chance):
 
 def is_named(kind, name, found):
     # Threads of one name bear their number too.
+    kind = "nic" if kind == "loss" else kind
     return any(who[0] == kind and (who[1] == name or kind == "shard" and who[1].startswith(name)) for who in found)
 
 
@@ -111,7 +117,7 @@ def play_faults(runs, options, chance, rights):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    for kind in ("nic", "shard", "disk", "uneven"):
+    for kind in ("nic", "loss", "shard", "disk", "uneven"):
         arguments.add_argument(f"--{kind}", type=int, default=0, metavar="N")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--no-ebpf", action="store_true", help="level 0: only what needs no privilege")
@@ -121,7 +127,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(130))
     chance = random.Random(options.seed)
-    runs = [kind for kind in ("nic", "shard", "disk") for _ in range(getattr(options, kind))]
+    runs = [kind for kind in ("nic", "loss", "shard", "disk") for _ in range(getattr(options, kind))]
     chance.shuffle(runs)
     rights = {kind: 0 for kind in runs}
     try:

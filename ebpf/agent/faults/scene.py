@@ -195,9 +195,10 @@ class Scene:
 
     # The faults.
 
-    def delay(self, nic, microseconds):
+    def spoil(self, nic, microseconds=0, per_mille=0):
+        """Delays frames that leave over the NIC, and loses some of both directions."""
         relay = self.wires[NICS.index(nic)]
-        relay.stdin.write(f"{microseconds}\n")
+        relay.stdin.write(f"{microseconds} {per_mille}\n")
         relay.stdin.flush()
 
     def shard_thread(self):

@@ -7,7 +7,7 @@ import pytest
 from run import QUIET_S, play, watch
 from scene import Missing, Scene, check
 
-RUNS = {"nic": 5, "shard": 2, "disk": 2}
+RUNS = {"nic": 5, "loss": 2, "shard": 2, "disk": 2}
 
 
 @pytest.fixture(scope="module")
