@@ -1,6 +1,7 @@
 """The Helm chart: accepted by helm's own lint, and what it renders is what Kubernetes takes."""
 
 import json
+import re
 
 import kubernetes_validate
 import pytest
@@ -19,6 +20,8 @@ CASES = {
     "everything": {
         "agent": {"enabled": True, "slowBatches": True, "tolerations": [{"operator": "Exists"}]},
         "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Perigee"}},
         "networkPolicy": {
             "clients": [{"namespaceSelector": {"matchLabels": {"team": "inference"}}}],
             "monitoring": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}],
@@ -124,6 +127,32 @@ def test_only_stores_and_monitoring_reach_the_port_that_can_empty_the_cache(rend
     allowed = [rule["from"] for rule in policy["spec"]["ingress"] if {"protocol": "TCP", "port": "metrics"} in rule["ports"]]
     stores = {"app.kubernetes.io/name": "perigee", "app.kubernetes.io/instance": "cache", "app.kubernetes.io/component": "store"}
     assert allowed == [[{"podSelector": {"matchLabels": stores}}], CASES["everything"]["networkPolicy"]["monitoring"]]
+
+
+def test_rules_and_dashboards_are_those_of_the_repository_and_alerts_know_the_jobs_that_are_scraped(rendered):
+    documents = rendered(CASES["everything"])
+    source = ROOT / "tools" / "dashboards"
+    for name in ("recording", "alerts"):
+        rule = documents["PrometheusRule", f"cache-{name}"]
+        assert rule["metadata"]["labels"]["release"] == "prometheus"
+        assert rule["spec"] == yaml.safe_load((source / "prometheus" / f"{name}.yml").read_text())
+    jobs = {
+        relabeling["replacement"]
+        for (kind, _), one in documents.items()
+        if kind == "PodMonitor"
+        for relabeling in one["spec"]["podMetricsEndpoints"][0]["relabelings"]
+        if relabeling.get("targetLabel") == "job"
+    }
+    alerts = json.dumps(documents["PrometheusRule", "cache-alerts"])
+    assert jobs == set(re.findall(r'job=\\"([a-z-]+)', alerts))
+    boards = {path.stem: json.loads(path.read_text()) for path in (source / "grafana").glob("*.json")}
+    assert len(boards) >= 4
+    for name, board in boards.items():
+        shown = documents["ConfigMap", f"cache-dashboard-{name}"]
+        assert shown["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert shown["metadata"]["annotations"] == {"grafana_folder": "Perigee"}
+        assert json.loads(shown["data"][f"perigee-{name}.json"]) == board
+        assert len(json.dumps(shown)) < 1 << 20, "what Kubernetes takes"
 
 
 def test_pods_without_rights_pass_pod_security_restricted(rendered):

@@ -1,6 +1,7 @@
 //! Grafana dashboards from their short form, and the check that queries only use catalogued names
 //! and keep hosts apart.
-//! Invariant: what is committed under `grafana/` is what this chore writes.
+//! Invariant: what is committed under `grafana/`, and as a copy in the Helm chart, which can only
+//! read files of its own folder, is what this chore writes.
 
 mod cluster;
 mod grafana;
@@ -12,7 +13,8 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 
 const FOLDER: &str = "tools/dashboards";
-const RULES: [&str; 2] = ["prometheus/recording.yml", "prometheus/alerts.yml"];
+const RULES: [&str; 2] = ["recording.yml", "alerts.yml"];
+const CHART: &str = "tools/deploy/helm/perigee/files";
 
 /// A dashboard as people write it.
 #[derive(Debug, Deserialize)]
@@ -95,6 +97,26 @@ pub(crate) struct DashboardReport {
     pub(crate) unknown: Vec<String>,
 }
 
+impl DashboardReport {
+    /// Writes a file unless it is as wanted already, or only notes that it is not.
+    fn settle(
+        &mut self,
+        repository: &Repository,
+        target: String,
+        wanted: &str,
+        check_only: bool,
+    ) -> Result<(), RepositoryError> {
+        if read(repository, &target).ok().as_deref() == Some(wanted) {
+            return Ok(());
+        }
+        if !check_only {
+            write(repository, &target, wanted)?;
+        }
+        self.changed.push(target);
+        Ok(())
+    }
+}
+
 /// Writes the dashboards, or only compares.
 pub(crate) fn run(
     repository: &Repository,
@@ -120,18 +142,18 @@ pub(crate) fn run(
                 report.unknown.extend(findings.iter().map(|finding| format!("{place}: {finding}")));
             }
         }
-        let target = format!("{FOLDER}/grafana/{name}.json");
         let wanted = grafana::json(&dashboard);
-        if read(repository, &target).ok().as_deref() != Some(&wanted) {
-            if !check_only {
-                write(repository, &target, &wanted)?;
-            }
-            report.changed.push(target);
+        for target in
+            [format!("{FOLDER}/grafana/{name}.json"), format!("{CHART}/dashboard-{name}.json")]
+        {
+            report.settle(repository, target, &wanted, check_only)?;
         }
     }
     for rules in RULES {
-        let file = format!("{FOLDER}/{rules}");
-        for (name, expr) in rule_queries(&file, &read(repository, &file)?)? {
+        let file = format!("{FOLDER}/prometheus/{rules}");
+        let text = read(repository, &file)?;
+        report.settle(repository, format!("{CHART}/{rules}"), &text, check_only)?;
+        for (name, expr) in rule_queries(&file, &text)? {
             let mut findings = query::check(&expr, &recorded);
             findings.extend(host::check(&expr, None, &recorded));
             report
@@ -167,7 +189,7 @@ fn rule_queries(file: &str, text: &str) -> Result<Vec<(String, String)>, Reposit
 }
 
 fn recorded_names(repository: &Repository) -> Result<BTreeSet<String>, RepositoryError> {
-    let file = format!("{FOLDER}/{}", RULES[0]);
+    let file = format!("{FOLDER}/prometheus/{}", RULES[0]);
     let rules = rule_queries(&file, &read(repository, &file)?)?;
     Ok(rules.into_iter().map(|(name, _)| name).collect())
 }
