@@ -16,11 +16,13 @@ pub mod record;
 mod route;
 pub mod session;
 pub mod status;
+pub mod tenant;
 
 pub use direction::Direction;
 pub use identity::Identity;
 pub use route::Route;
 pub use status::Status;
+pub use tenant::TenantId;
 
 #[allow(
     clippy::all,

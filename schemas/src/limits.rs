@@ -3,7 +3,10 @@
 /// Oldest protocol version this build can speak.
 pub const PROTOCOL_MIN: u16 = 2;
 /// Newest protocol version this build can speak.
-pub const PROTOCOL_MAX: u16 = 3;
+pub const PROTOCOL_MAX: u16 = 4;
+/// The version from which on peers tell tenants apart. An older one would take a call about all
+/// keys of a tenant for one about all keys.
+pub const TENANTS_PROTOCOL: u16 = 4;
 
 /// Largest frame body in bytes; a longer announcement closes the connection before anything is
 /// allocated.
@@ -15,6 +18,10 @@ pub const HELLO_BODY_BYTES_MAX: usize = 4096;
 pub const BATCH_KEYS_MAX: usize = 65_536;
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 8192;
+/// Longest name of a tenant in bytes.
+pub const TENANT_BYTES_MAX: usize = 64;
+/// Longest key in bytes with its tenant in front, as messages and records carry it.
+pub const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + TENANT_BYTES_MAX + 2;
 /// Bytes of all keys of a batch that may be more than the batch has itself, because several entries
 /// name one key.
 pub const BATCH_SHARED_KEY_BYTES_MAX: usize = 4 << 20;
@@ -43,6 +50,6 @@ pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Bound on tables in one verified message; a batch of keys needs none per key.
 pub const VERIFIER_TABLES_MAX: usize = 3 * SEGMENTS_MAX;
 
-const _: () = assert!(PROTOCOL_MIN <= PROTOCOL_MAX);
+const _: () = assert!(PROTOCOL_MIN <= PROTOCOL_MAX && TENANTS_PROTOCOL <= PROTOCOL_MAX);
 const _: () = assert!(HELLO_BODY_BYTES_MAX < FRAME_BODY_BYTES_MAX);
 const _: () = assert!(SEGMENT_BYTES_MAX.checked_mul(SEGMENTS_MAX as u64).is_some());

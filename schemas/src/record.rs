@@ -13,16 +13,16 @@
 //! is no padding: a record may begin at any byte.
 
 use crate::Identity;
-use crate::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
+use crate::limits::{OBJECT_BYTES_MAX, STORED_KEY_BYTES_MAX};
 
 /// Bytes of a record before its key.
 pub const RECORD_HEADER_BYTES: usize = 64;
 /// Longest record: the longest key in the group with the longest name.
-pub const RECORD_BYTES_MAX: usize = RECORD_HEADER_BYTES + 2 * KEY_BYTES_MAX;
+pub const RECORD_BYTES_MAX: usize = RECORD_HEADER_BYTES + 2 * STORED_KEY_BYTES_MAX;
 /// The form that this build writes, and the only one that it reads.
 const VERSION: u8 = 1;
 
-const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(STORED_KEY_BYTES_MAX <= u16::MAX as usize);
 
 /// What became of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl<'a> Record<'a> {
 
     /// Whether its fields lie within their bounds.
     pub fn is_valid(&self) -> bool {
-        (1..=KEY_BYTES_MAX).contains(&self.key.len())
-            && self.group.len() <= KEY_BYTES_MAX
+        (1..=STORED_KEY_BYTES_MAX).contains(&self.key.len())
+            && self.group.len() <= STORED_KEY_BYTES_MAX
             && (1..=OBJECT_BYTES_MAX).contains(&self.payload_bytes)
             && self.flags & !Self::FLAGS == 0
             && self.offset.checked_add(self.payload_bytes).is_some()
@@ -132,7 +132,7 @@ impl<'a> Record<'a> {
         let (header, rest) =
             bytes.split_first_chunk::<RECORD_HEADER_BYTES>().ok_or(RecordError::Short)?;
         let (key_bytes, group_bytes) = (usize::from(half(header, 4)), usize::from(half(header, 6)));
-        if key_bytes > KEY_BYTES_MAX || group_bytes > KEY_BYTES_MAX {
+        if key_bytes > STORED_KEY_BYTES_MAX || group_bytes > STORED_KEY_BYTES_MAX {
             return Err(RecordError::Damaged);
         }
         let texts = rest.get(..key_bytes + group_bytes).ok_or(RecordError::Short)?;
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_another_build_wrote_is_not_called_damage() {
-        let longest = vec![b'k'; KEY_BYTES_MAX];
+        let longest = vec![b'k'; STORED_KEY_BYTES_MAX];
         let whole = Record { key: &longest, group: &longest, ..RECORD };
         assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
         for (at, byte) in [(8, 0), (8, 4), (9, 4), (10, 2), (11, 1)] {

@@ -303,7 +303,8 @@ fn remove() -> Vec<u8> {
 fn remove_by_regex() -> Vec<u8> {
     let mut b = Builder::new();
     let pattern = Some(b.create_string("^a.*"));
-    let arguments = rpc::RemoveByRegexRequestArgs { pattern, force: false };
+    let tenant = Some(b.create_string("one"));
+    let arguments = rpc::RemoveByRegexRequestArgs { pattern, force: false, tenant };
     let root = rpc::RemoveByRegexRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -315,6 +316,7 @@ fn list_by_regex() -> Vec<u8> {
         pattern,
         limit: 9,
         cursor: Some(b.create_vector(&[0u64, 4, 9])),
+        tenant: Some(b.create_string("one")),
     };
     let root = rpc::ListByRegexRequest::create(&mut b, &arguments);
     finished(b, root)

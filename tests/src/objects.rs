@@ -20,6 +20,15 @@ impl Objects {
         Self::open_as(master, "127.0.0.1", 0)
     }
 
+    /// A client of a tenant that lends no memory.
+    #[track_caller]
+    pub fn open_of(master: &str, tenant: &str) -> Self {
+        let config =
+            StoreConfig { tenant_id: tenant.to_owned(), ..Self::config(master, "127.0.0.1", 0) };
+        let opened = Store::open(config);
+        Self { store: opened.unwrap_or_else(|e| unreachable_store(&e.to_string())) }
+    }
+
     /// A client that lends no memory and moves all bytes over TCP.
     #[track_caller]
     pub fn open_over_tcp(master: &str) -> Self {

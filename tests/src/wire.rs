@@ -163,6 +163,7 @@ pub fn list_body() -> Vec<u8> {
         pattern: Some(builder.create_string(".*")),
         limit: u32::MAX,
         cursor: None,
+        tenant: None,
     };
     let root = ListByRegexRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);

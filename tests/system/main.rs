@@ -49,4 +49,6 @@ mod store_upserts;
 #[cfg(all(test, feature = "store"))]
 mod tasks;
 #[cfg(all(test, feature = "store"))]
+mod tenants;
+#[cfg(all(test, feature = "store"))]
 mod without_io_uring;

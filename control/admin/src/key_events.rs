@@ -37,6 +37,7 @@ struct SnapshotObject {
     size: u64,
     group_id: Option<String>,
     medium: &'static str,
+    tenant_id: String,
 }
 
 pub(crate) async fn status(State(shared): State<RouteContext>) -> Response {
@@ -60,7 +61,7 @@ pub(crate) async fn snapshot(State(shared): State<RouteContext>) -> Result<Respo
     let sequence = published.ok_or_else(answer::switched_off)?.next_sequence;
     let head = line(&SnapshotHead { sequence });
     let page = |objects: Vec<ObjectInfo>| objects.into_iter().map(object_line).collect();
-    let body = ObjectListing::new(shared, usize::MAX).body(head, page).await;
+    let body = ObjectListing::new(shared, None, usize::MAX).body(head, page).await;
     Ok(answer::json_lines(body.map_err(answer::error)?))
 }
 
@@ -70,6 +71,7 @@ fn object_line(object: ObjectInfo) -> String {
         size: object.payload_bytes,
         group_id: object.group,
         medium: MEDIUM,
+        tenant_id: object.tenant,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Routes about objects. Invariant: looking at a key never grants a lease.
+//! Routes about the objects of a tenant. Invariant: looking at a key never grants a lease.
 
 use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX, LOOKED_UP_AT_A_TIME};
@@ -6,12 +6,14 @@ use crate::listing::ObjectListing;
 use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace};
 use crate::query::{filled_parameter, parameter};
 use crate::shared::RouteContext;
+use crate::tenants::{named, tenant};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_lite::{StreamExt, stream};
-use perigee_schemas::Status;
+use perigee_schemas::tenant::is_free;
+use perigee_schemas::{Status, TenantId};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -77,6 +79,14 @@ impl From<KeyPlaces> for KeyResult {
     }
 }
 
+/// A key with its tenant in front. No tenant reaches another one's keys by how it writes its own.
+fn stored(tenant: &TenantId, key: &str) -> Result<String, Status> {
+    match is_free(key.as_bytes()) {
+        true => Ok(tenant.stored(key).into_owned()),
+        false => Err(Status::InvalidParams),
+    }
+}
+
 pub(crate) async fn query_key(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
@@ -84,6 +94,7 @@ pub(crate) async fn query_key(
     // Mooncake answers a missing parameter like a missing key, and so do we.
     let key = filled_parameter(query.as_deref(), "key");
     let key = key.ok_or_else(|| answer::error(Status::ObjectNotFound))?;
+    let key = stored(&tenant(query.as_deref())?, &key).map_err(answer::error)?;
     let located = shared.ask(move |plane| plane.locate(&[key])).await?.map_err(answer::error)?;
     let places = located.into_iter().next().unwrap_or(Err(Status::ObjectNotFound));
     let data = places.map_err(answer::error)?.into_iter().map(BufferDescriptor::from).collect();
@@ -107,7 +118,11 @@ pub(crate) async fn batch_query_keys(
     if let Some(error) = refused {
         return Ok(answer::json(StatusCode::BAD_REQUEST, &NoKeys { success: false, error }));
     }
-    let mut lookup = KeyLookup { shared, keys: keys.into_iter(), is_first: true };
+    let tenant = tenant(query.as_deref())?;
+    for key in &keys {
+        stored(&tenant, key).map_err(answer::error)?;
+    }
+    let mut lookup = KeyLookup { shared, tenant, keys: keys.into_iter(), is_first: true };
     let first = lookup.piece().await.map_err(answer::error)?;
     if lookup.keys.len() == 0 {
         return Ok(answer::json_pieces(std::iter::once(first)));
@@ -126,6 +141,7 @@ pub(crate) async fn batch_query_keys(
 /// Keys with their places in the order asked, written piece by piece.
 struct KeyLookup {
     shared: RouteContext,
+    tenant: TenantId,
     /// Those that are left.
     keys: std::vec::IntoIter<String>,
     is_first: bool,
@@ -134,7 +150,8 @@ struct KeyLookup {
 impl KeyLookup {
     async fn piece(&mut self) -> Result<String, Status> {
         let keys: Vec<String> = self.keys.by_ref().take(LOOKED_UP_AT_A_TIME).collect();
-        let asked = keys.clone();
+        let asked: Vec<String> =
+            keys.iter().map(|key| self.tenant.stored(key).into_owned()).collect();
         let located = self.shared.ask(move |plane| plane.locate(&asked)).await;
         let located = located.map_err(|_| Status::InternalError)??;
         let mut text = String::new();
@@ -166,7 +183,8 @@ pub(crate) async fn all_keys(
         Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
         None => LISTED_KEYS_MAX,
     };
-    let listing = ObjectListing::new(shared, limit);
+    let tenant = tenant(query.as_deref())?;
+    let listing = ObjectListing::new(shared, Some(tenant), limit);
     let page = |objects: Vec<ObjectInfo>| {
         let mut lines = String::with_capacity(objects.iter().map(|it| it.key.len() + 1).sum());
         for object in objects {
@@ -179,13 +197,15 @@ pub(crate) async fn all_keys(
     Ok(answer::text_stream(body))
 }
 
+/// Of one tenant, or of all if none is named.
 pub(crate) async fn remove_all(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let force = parameter(query.as_deref(), "force");
     let force = force.is_some_and(|word| word == "true" || word == "1");
-    let removed = shared.ask(move |plane| plane.remove_all(force)).await?;
+    let tenant = named(query.as_deref())?;
+    let removed = shared.ask(move |plane| plane.remove_all(tenant.as_ref(), force)).await?;
     let removed_count = removed.map_err(answer::error)?;
     Ok(answer::json(StatusCode::OK, &Removed { success: true, removed_count }))
 }

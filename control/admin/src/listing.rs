@@ -6,11 +6,13 @@ use crate::master_view::{KeyCursor, ObjectInfo};
 use crate::shared::RouteContext;
 use axum::body::Body;
 use futures_lite::{StreamExt, stream};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 
 /// A walk over all objects.
 pub(crate) struct ObjectListing {
     shared: RouteContext,
+    /// Whose objects; those of all without.
+    tenant: Option<TenantId>,
     /// Where it goes on; `None` at its beginning and its end.
     from: Option<KeyCursor>,
     /// Objects that may still be listed.
@@ -18,9 +20,9 @@ pub(crate) struct ObjectListing {
 }
 
 impl ObjectListing {
-    /// A walk that lists at most `limit` objects.
-    pub(crate) fn new(shared: RouteContext, limit: usize) -> Self {
-        Self { shared, from: None, left: limit }
+    /// A walk that lists at most `limit` objects of one tenant, or of all.
+    pub(crate) fn new(shared: RouteContext, tenant: Option<TenantId>, limit: usize) -> Self {
+        Self { shared, tenant, from: None, left: limit }
     }
 
     /// The whole listing after a head, with each page in the form that `write` gives it.
@@ -47,8 +49,8 @@ impl ObjectListing {
     }
 
     async fn page(&mut self) -> Result<Vec<ObjectInfo>, Status> {
-        let (from, limit) = (self.from, self.left);
-        let asked = self.shared.ask(move |plane| plane.list_objects(from, limit));
+        let (tenant, from, limit) = (self.tenant.clone(), self.from, self.left);
+        let asked = self.shared.ask(move |plane| plane.list_objects(tenant.as_ref(), from, limit));
         let page = asked.await.map_err(|_| Status::InternalError)??;
         self.left = self.left.saturating_sub(page.objects.len());
         self.from = page.next.filter(|_| self.left > 0);

@@ -2,7 +2,7 @@
 //! changes what can be evicted.
 
 use perigee_metrics::{MasterCells, MasterNumbers};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 use std::sync::Arc;
 
 /// The master as the HTTP routes see it. Calls block and must end within seconds; they are made on
@@ -12,18 +12,24 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// call made on the HTTP thread itself.
     fn readiness(&self) -> Result<(), String>;
 
-    /// Complete replicas of each key, without a lease. For at most as many keys as
-    /// `limits::LOOKED_UP_AT_A_TIME`.
+    /// Complete replicas of each key with its tenant in front, without a lease. For at most as many
+    /// keys as `limits::LOOKED_UP_AT_A_TIME`.
     ///
     /// # Errors
     /// The whole question could not be asked; each key has an outcome of its own otherwise.
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
 
-    /// The page of a listing that begins at a cursor, with at most `limit` objects, in no order.
+    /// The page of a listing that begins at a cursor, with at most `limit` objects, in no order; of
+    /// one tenant or of all.
     ///
     /// # Errors
     /// The master did not answer, or others list too many keys at this moment.
-    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status>;
+    fn list_objects(
+        &self,
+        tenant: Option<&TenantId>,
+        from: Option<KeyCursor>,
+        limit: usize,
+    ) -> Result<ObjectPage, Status>;
 
     /// What was published of keys; `None` where nothing is.
     fn key_events(&self) -> Option<KeyEventCounts>;
@@ -34,11 +40,12 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// The master did not answer.
     fn segments(&self, name: Option<&str>) -> Result<Vec<SegmentInfo>, Status>;
 
-    /// Removes all objects, leased ones only with `force`; returns how many there were.
+    /// Removes all objects of one tenant or of all, leased ones only with `force`; returns how many
+    /// there were.
     ///
     /// # Errors
     /// The master did not answer.
-    fn remove_all(&self, force: bool) -> Result<u64, Status>;
+    fn remove_all(&self, tenant: Option<&TenantId>, force: bool) -> Result<u64, Status>;
 
     /// Begins to empty segments; returns the job's random identity.
     ///
@@ -74,6 +81,8 @@ pub type KeyCursor = [u64; 3];
 /// One object of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectInfo {
+    /// Its tenant.
+    pub tenant: String,
     /// Its key.
     pub key: String,
     /// Length of its value in bytes.

@@ -8,6 +8,8 @@ use crate::event_template::{EventTemplate, NIL};
 use crate::sequence_hash::sequence_hash;
 use crate::settings::EventSettings;
 use perigee_master::{KeyChange, KeyEvent};
+use perigee_schemas::TenantId;
+use perigee_schemas::tenant::DEFAULT_TENANT;
 use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write_uint};
 
 /// An event as it is published.
@@ -74,10 +76,14 @@ impl BatchEncoder {
         write_uint(out, id)?;
         out.extend_from_slice(&template.time);
         write_sint(out, time_ms)?;
-        out.extend_from_slice(&template.group);
+        out.extend_from_slice(&template.tenant);
         match event {
             PublishedEvent::Key(event) => self.write_key(out, template, event),
-            PublishedEvent::Cleared => Ok(()),
+            PublishedEvent::Cleared => {
+                write_str(out, DEFAULT_TENANT)?;
+                out.extend_from_slice(&template.group);
+                Ok(())
+            }
         }
     }
 
@@ -87,11 +93,17 @@ impl BatchEncoder {
         template: &EventTemplate,
         event: &KeyEvent,
     ) -> Result<(), ValueWriteError> {
+        let (tenant, key) = TenantId::split(&event.key);
+        write_str(out, &String::from_utf8_lossy(tenant))?;
+        out.extend_from_slice(&template.group);
         match &event.group {
-            Some(group) => write_str(out, group)?,
+            Some(group) => {
+                let (_, group) = TenantId::split(group.as_bytes());
+                write_str(out, &String::from_utf8_lossy(group))?;
+            }
             None => out.push(NIL),
         }
-        let key = String::from_utf8_lossy(&event.key);
+        let key = String::from_utf8_lossy(key);
         if self.has_object_key {
             out.extend_from_slice(&template.object_key);
             write_str(out, &key)?;
@@ -199,6 +211,17 @@ mod tests {
             ("parent_block_hash", Value::Nil(())),
         ];
         assert_eq!(map, wanted.map(|(name, value)| (name.to_owned(), value)).into());
+    }
+
+    #[test]
+    fn a_key_of_a_tenant_is_shown_without_it_and_the_tenant_by_its_name() {
+        let red = TenantId::parse("red").unwrap();
+        let group = red.stored("prefix");
+        let stored = event(KeyChange::Stored, &red.stored("17"), Some(&group));
+        let map = decoded(&settings(true, false), PublishedEvent::Key(&stored));
+        let shown = ["tenant_id", "object_key", "group_id", "seq_hashes"].map(|name| &map[name]);
+        let hashes = Value::List(vec![Value::Unsigned(17)]);
+        assert_eq!(shown, [&text("red"), &text("17"), &text("prefix"), &hashes]);
     }
 
     #[test]

@@ -8,8 +8,6 @@ use rmp::encode::{ValueWriteError, write_map_len, write_str};
 
 /// Where values lie: tiers other than memory are not built.
 const MEDIUM: &str = "cpu";
-/// The tenant of every key.
-const TENANT: &str = "default";
 /// Nil in msgpack.
 pub(crate) const NIL: u8 = 0xC0;
 
@@ -18,6 +16,7 @@ pub(crate) const NIL: u8 = 0xC0;
 pub(crate) struct EventTemplate {
     pub(crate) id: Vec<u8>,
     pub(crate) time: Vec<u8>,
+    pub(crate) tenant: Vec<u8>,
     /// Up to the group of a key, or to the end of an event without a key.
     pub(crate) group: Vec<u8>,
     pub(crate) object_key: Vec<u8>,
@@ -87,19 +86,25 @@ impl EventTemplate {
             ("block_size", Constant::Nil),
             ("additional_salt", Constant::Nil),
             ("lora_name", Constant::Nil),
-            ("tenant_id", Constant::Text(TENANT)),
-            ("backend_id", Constant::Text(&settings.backend_id)),
-            ("medium", Constant::Text(MEDIUM)),
-            ("dp_rank", Constant::Nil),
         ]);
+        let (mut tenant, behind) = (
+            constants(&fields)?,
+            [
+                ("backend_id", Constant::Text(&settings.backend_id)),
+                ("medium", Constant::Text(MEDIUM)),
+                ("dp_rank", Constant::Nil),
+            ],
+        );
+        write_str(&mut tenant, "tenant_id")?;
         let mut id = Vec::new();
-        // Beside these, its number and its time.
-        let count = u32::try_from(2 + fields.len() + more).unwrap_or(u32::MAX);
+        // Beside these, its number, its time and its tenant.
+        let count = 3 + fields.len() + behind.len() + more;
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         write_map_len(&mut id, count)?;
         write_str(&mut id, "event_id")?;
         let [object_key, size, hashes, legacy_hashes, end] = [const { Vec::new() }; 5];
-        let (time, group) = (named("timestamp")?, constants(&fields)?);
-        Ok(Self { id, time, group, object_key, size, hashes, legacy_hashes, end })
+        let (time, group) = (named("timestamp")?, constants(&behind)?);
+        Ok(Self { id, time, tenant, group, object_key, size, hashes, legacy_hashes, end })
     }
 }
 

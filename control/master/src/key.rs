@@ -4,7 +4,7 @@
 use perigee_schemas::Status;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::limits::KEY_BYTES_MAX;
+use perigee_schemas::tenant::check_stored_key;
 
 /// The 64-bit hash that everything about a key is derived from.
 pub fn hash_key(key: &[u8]) -> u64 {
@@ -25,11 +25,7 @@ pub fn shard_of_hash(hash: u64, count: usize) -> usize {
 
 /// Whether a key can be stored.
 pub(crate) fn check_key(key: &[u8]) -> Result<(), Status> {
-    match key.len() {
-        0 => Err(Status::InvalidParams),
-        bytes if bytes > KEY_BYTES_MAX => Err(Status::InvalidKey),
-        _ => Ok(()),
-    }
+    check_stored_key(key)
 }
 
 #[cfg(test)]

@@ -15,9 +15,10 @@ use crate::reply::statuses;
 use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::limits::TENANTS_PROTOCOL;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
-use perigee_schemas::{Identity, Status, master};
+use perigee_schemas::{Identity, Status, TenantId, master};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ pub struct ClientOptions {
     pub role: Role,
     /// Random identity of the client.
     pub client: Identity,
+    /// Whose keys it means.
+    pub tenant: TenantId,
     /// Longest a call may take.
     pub deadline: Duration,
     /// Longest a connection may take to open, within the deadline of the call.
@@ -44,6 +47,7 @@ impl ClientOptions {
             address: address.to_owned(),
             role: Role::Client,
             client,
+            tenant: TenantId::default(),
             deadline: CALL_DEADLINE,
             connect_deadline: CONNECT_DEADLINE,
         }
@@ -90,6 +94,11 @@ impl MasterClient {
     /// not read under it any more, and a lease is given back once.
     pub fn give_back(&self, lease: Lease) {
         self.returns.add(lease);
+    }
+
+    /// Whose keys it means.
+    pub fn tenant(&self) -> &TenantId {
+        &self.options.tenant
     }
 
     fn deadline(&self) -> Duration {
@@ -188,7 +197,11 @@ impl MasterClient {
         if self.breaker.is_open() {
             return Err(CallError::Broken { address: self.options.address.clone() });
         }
-        let hello = Hello::new(self.options.role, self.options.client);
+        let mut hello = Hello::new(self.options.role, self.options.client);
+        if !self.options.tenant.is_default() {
+            // An older master would let a tenant remove the keys of all.
+            hello.protocol_min = hello.protocol_min.max(TENANTS_PROTOCOL);
+        }
         let opened = self.address.open(&hello, (self.options.connect_deadline, deadline));
         if let Err(CallError::Unreachable { source, .. }) = &opened
             && source.kind() == std::io::ErrorKind::TimedOut

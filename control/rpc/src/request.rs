@@ -1,7 +1,7 @@
 //! Encoding of the messages that clients send.
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
-use perigee_schemas::{Identity, master, object};
+use perigee_schemas::{Identity, TenantId, master, object};
 
 type RequestBuilder = FlatBufferBuilder<'static>;
 type IdentityVector = WIPOffset<Vector<'static, u64>>;
@@ -80,6 +80,42 @@ pub struct LentSegments {
 pub(crate) fn strings<S: AsRef<str>>(builder: &mut RequestBuilder, items: &[S]) -> StringVector {
     let offsets: Vec<_> = items.iter().map(|item| builder.create_string(item.as_ref())).collect();
     builder.create_vector(&offsets)
+}
+
+/// Keys with their tenant in front.
+pub(crate) fn stored<S: AsRef<str>>(
+    builder: &mut RequestBuilder,
+    tenant: &TenantId,
+    keys: &[S],
+) -> StringVector {
+    if tenant.is_default() {
+        return strings(builder, keys);
+    }
+    let key = |key: &S| builder.create_string(&tenant.stored(key.as_ref()));
+    let offsets: Vec<_> = keys.iter().map(key).collect();
+    builder.create_vector(&offsets)
+}
+
+/// Groups with their tenant in front; an empty one is none.
+pub(crate) fn stored_groups(
+    builder: &mut RequestBuilder,
+    tenant: &TenantId,
+    groups: &[&str],
+) -> StringVector {
+    let stored = |group: &&str| match group.is_empty() {
+        true => builder.create_string(""),
+        false => builder.create_string(&tenant.stored(group)),
+    };
+    let offsets: Vec<_> = groups.iter().map(stored).collect();
+    builder.create_vector(&offsets)
+}
+
+/// The tenant of a call about all its keys; nothing for the default one.
+pub(crate) fn tenant(
+    builder: &mut RequestBuilder,
+    tenant: &TenantId,
+) -> Option<WIPOffset<&'static str>> {
+    (!tenant.is_default()).then(|| builder.create_string(tenant.name()))
 }
 
 pub(crate) fn placement(

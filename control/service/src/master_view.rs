@@ -9,7 +9,7 @@ use perigee_master::{
     DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentSpec, shard_of,
 };
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 use std::sync::Arc;
 
 impl ControlPlane for Cluster {
@@ -41,11 +41,15 @@ impl ControlPlane for Cluster {
         Ok(places)
     }
 
-    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status> {
-        let from = from.map(Cursor::from_numbers);
-        let page = self.run_first(move |first| async move {
-            first.list_page(&Pattern::any(), limit, from).await
-        });
+    fn list_objects(
+        &self,
+        tenant: Option<&TenantId>,
+        from: Option<KeyCursor>,
+        limit: usize,
+    ) -> Result<ObjectPage, Status> {
+        let (pattern, from) = (all_of(tenant), from.map(Cursor::from_numbers));
+        let page = self
+            .run_first(move |first| async move { first.list_page(&pattern, limit, from).await });
         let page = page.ok_or(Status::RpcTimeout)??;
         Ok(ObjectPage { objects: page.objects, next: page.next.map(Cursor::numbers) })
     }
@@ -76,11 +80,11 @@ impl ControlPlane for Cluster {
         })
     }
 
-    fn remove_all(&self, force: bool) -> Result<u64, Status> {
-        let mut removed = 0;
+    fn remove_all(&self, tenant: Option<&TenantId>, force: bool) -> Result<u64, Status> {
+        let (mut removed, pattern) = (0, all_of(tenant));
         let step = move |shard: &ControlShard, scan: &mut Scan| {
             let mut keys = shard.keys.borrow_mut();
-            keys.remove_step(shard.now_ms(), scan, &Pattern::any(), force)
+            keys.remove_step(shard.now_ms(), scan, &pattern, force)
         };
         self.walk(step, |count| {
             removed += count;
@@ -140,12 +144,13 @@ impl Cluster {
     /// each step and ends the walk by returning false.
     fn walk<R: Send + 'static>(
         &self,
-        step: impl Fn(&ControlShard, &mut Scan) -> R + Copy + Send + 'static,
+        step: impl Fn(&ControlShard, &mut Scan) -> R + Clone + Send + 'static,
         mut take: impl FnMut(R) -> bool,
     ) -> Result<(), Status> {
         for index in 0..self.count() {
             let mut ahead: Option<Scan> = None;
             while ahead.is_none_or(|scan| !scan.has_ended()) {
+                let step = step.clone();
                 let turn = move |shard: &ControlShard| {
                     let mut scan = ahead.unwrap_or_else(|| shard.keys.borrow().scan());
                     let result = step(shard, &mut scan);
@@ -159,6 +164,14 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+}
+
+/// All keys of a tenant, or of all.
+fn all_of(tenant: Option<&TenantId>) -> Pattern {
+    match tenant {
+        Some(tenant) => Pattern::any().of(tenant.clone()),
+        None => Pattern::any(),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub mod table;
 
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
+use perigee_schemas::TenantId;
 use perigee_store::StoreEnvironment;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub struct NodeConfig {
     pub protocol: String,
     /// Names of RDMA devices; empty for all.
     pub device_names: String,
+    /// Tenant of the programs of this host that find their master through the node.
+    pub tenant: TenantId,
     /// How long a start waits for the master.
     pub max_wait: Duration,
     /// How long a stop moves objects away first, and the master's HTTP port; `None` drops them.

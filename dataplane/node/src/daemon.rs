@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
 use perigee_shard::check_descriptors;
-use perigee_store::Store;
+use perigee_store::{NodeAnswer, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -159,7 +159,9 @@ fn introduce(config: &NodeConfig, store: &Store, claim: Option<NameClaim>) -> Op
         (None, None) => NameClaim::of(&store.hostname()),
         (claim, _) => claim,
     };
-    Introduction::start(claim?, &config.master)
+    let answer =
+        NodeAnswer { master: config.master.clone(), tenant_id: config.tenant.name().to_owned() };
+    Introduction::start(claim?, &answer)
 }
 
 fn wait_for_stop(events: &Receiver<Event>) {

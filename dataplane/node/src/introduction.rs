@@ -1,11 +1,12 @@
-//! Tells programs of this host where the master is, so that they need to know only the node's port.
+//! Tells programs of this host where the master is and which tenant is the node's, so that they
+//! need to know only the node's port.
 //! Invariant: only the node's own user gets an answer, and an answer never waits for its reader.
 
 use crate::config::NodeName;
 use crate::limits::NAME_PORTS_TRIED;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use perigee_memory::rendezvous::{listen, verify_peer};
-use perigee_store::introduction_name;
+use perigee_store::{NodeAnswer, introduction_name};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -67,24 +68,23 @@ pub(crate) struct Introduction {
 }
 
 impl Introduction {
-    /// Tells every program that asks for the node of the claimed port that the master is `master`
-    /// (`host:port`). Without it programs must get the master's address as a setting, so a failure
-    /// is a warning.
-    pub(crate) fn start(claim: NameClaim, master: &str) -> Option<Self> {
+    /// Tells every program that asks for the node of the claimed port its master and its tenant.
+    /// Without it programs must get the master's address as a setting, so a failure is a warning.
+    pub(crate) fn start(claim: NameClaim, answer: &NodeAnswer) -> Option<Self> {
         let port = claim.port;
-        let started = Self::try_start(claim.listener, master);
+        let started = Self::try_start(claim.listener, answer);
         started
             .map_err(|error| tracing::warn!(port, %error, "Programs on this host cannot ask this node for the master"))
             .ok()
     }
 
-    fn try_start(listener: UnixListener, master: &str) -> io::Result<Self> {
+    fn try_start(listener: UnixListener, answer: &NodeAnswer) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let line = format!("{master}\n");
+        let lines = format!("{}\n{}\n", answer.master, answer.tenant_id);
         let (stop, stopped) = UnixStream::pair()?;
         let thread = std::thread::Builder::new()
             .name("perigee-intro".to_owned())
-            .spawn(move || serve(&listener, &stopped, line.as_bytes()))?;
+            .spawn(move || serve(&listener, &stopped, lines.as_bytes()))?;
         Ok(Self { stop, thread })
     }
 
@@ -97,7 +97,7 @@ impl Introduction {
 }
 
 /// Answers until the other end of `stopped` is closed.
-fn serve(listener: &UnixListener, stopped: &UnixStream, line: &[u8]) {
+fn serve(listener: &UnixListener, stopped: &UnixStream, lines: &[u8]) {
     loop {
         let mut events = [
             PollFd::new(listener.as_fd(), PollFlags::POLLIN),
@@ -108,18 +108,18 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, line: &[u8]) {
             return;
         }
         if let Ok((stream, _)) = listener.accept()
-            && let Err(error) = answer(&stream, line)
+            && let Err(error) = answer(&stream, lines)
         {
             tracing::debug!(%error, "A program got no answer about the master");
         }
     }
 }
 
-fn answer(mut stream: &UnixStream, line: &[u8]) -> io::Result<()> {
+fn answer(mut stream: &UnixStream, lines: &[u8]) -> io::Result<()> {
     verify_peer(stream).map_err(io::Error::other)?;
-    // The line fits into the buffer of a new socket.
+    // The lines fit into the buffer of a new socket.
     stream.set_nonblocking(true)?;
-    stream.write_all(line)
+    stream.write_all(lines)
 }
 
 #[cfg(test)]
@@ -133,9 +133,11 @@ mod tests {
         let port = std::process::id() as u16;
         let wait = Duration::from_secs(10);
         let claim = NameClaim::try_new(port).unwrap();
-        let introduction = Introduction::start(claim, "10.1.2.3:50051").unwrap();
+        let answer =
+            NodeAnswer { master: "10.1.2.3:50051".to_owned(), tenant_id: "red".to_owned() };
+        let introduction = Introduction::start(claim, &answer).unwrap();
         for _ in 0..2 {
-            assert_eq!(ask_node(port, wait).unwrap(), "10.1.2.3:50051");
+            assert_eq!(ask_node(port, wait).unwrap(), answer);
         }
         assert!(NameClaim::of(&format!("node-7:{port}")).is_none());
         introduction.stop();

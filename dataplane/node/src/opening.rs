@@ -100,7 +100,7 @@ fn attempt(config: &NodeConfig, metadata: &str, phase: &NodePhase) -> Result<Sto
         protocol: config.protocol.clone(),
         device_name: config.device_names.clone(),
         master_server_address: config.master.clone(),
-        tenant_id: String::new(),
+        tenant_id: config.tenant.name().to_owned(),
         http_port: None,
     };
     if !phase.join() {

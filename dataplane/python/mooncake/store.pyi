@@ -655,7 +655,9 @@ class MooncakeDistributedStore:
     def remove(self, key: str, force: bool = False) -> int:
         """Remove an object. Returns 0, -704 unknown, -706 while a lease runs unless `force`."""
     def remove_all(self, force: bool = False) -> int:
-        """Remove all objects without a running lease, or all with `force`. Returns how many."""
+        """Remove all objects of this tenant without a running lease, or all with `force`. Returns how
+        many.
+        """
     def remove_by_regex(self, regex_pattern: str, force: bool = False) -> int:
         """Remove the objects whose key contains a match. Returns how many, or -600 for a bad
         pattern.
@@ -669,7 +671,7 @@ class MooncakeDistributedStore:
 
         mem_pool_size, local_buffer_size: bytes. server_address: "host:port" of the mooncake_client
         on this host. The client talks to the master itself: to MOONCAKE_MASTER if that is set, else
-        to the master of that mooncake_client.
+        to the master of that mooncake_client. It has the tenant of that mooncake_client.
         Returns 0, or -900 when no mooncake_client of this user answers, or a code of `setup`.
         """
     def unmount_and_free_segment(

@@ -10,7 +10,7 @@ use crate::engine::EngineSession;
 use crate::limits::INTRODUCTION_DEADLINE;
 use perigee_schemas::Status;
 use perigee_store::api::{MASTER_VARIABLE, StoreConfig};
-use perigee_store::ask_node;
+use perigee_store::{NodeAnswer, ask_node};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -91,8 +91,8 @@ fn notices(ssd: bool, ssd_path: &str) -> Vec<String> {
     vec![format!("setup({asked}=...): the SSD tier is not built yet; objects stay in memory")]
 }
 
-/// A client that lends nothing, on the host of `server_address`. Without a master in the
-/// environment the node daemon on this host is asked for its own, which may take a moment.
+/// A client that lends nothing, on the host of `server_address`, of the tenant of the node daemon
+/// there, and with its master unless the environment names one.
 pub(crate) fn pure_client(
     server_address: &str,
     local_buffer: Count,
@@ -104,9 +104,13 @@ pub(crate) fn pure_client(
         let message = format!("setup_dummy(): {server_address:?} is no host:port address");
         return Err((Status::InvalidParams, message));
     };
-    let master = match StoreConfig::master_of_environment() {
-        Some(master) => master,
-        None => ask_node(port, INTRODUCTION_DEADLINE).map_err(|error| {
+    let answered = ask_node(port, INTRODUCTION_DEADLINE);
+    let answer = match (StoreConfig::master_of_environment(), answered) {
+        (Some(master), Ok(node)) => NodeAnswer { master, ..node },
+        (Some(master), Err(_)) => {
+            NodeAnswer { master, tenant_id: StoreConfig::tenant_of_environment() }
+        }
+        (None, answered) => answered.map_err(|error| {
             let message = format!(
                 "setup_dummy(): no mooncake_client with port {port} on this host names its master \
                  ({error}); start one as this user, or set {MASTER_VARIABLE}=host:port"
@@ -116,7 +120,8 @@ pub(crate) fn pure_client(
     };
     Ok(StoreConfig {
         local_hostname: host.to_owned(),
-        master_server_address: master,
+        master_server_address: answer.master,
+        tenant_id: answer.tenant_id,
         local_buffer_bytes: local_buffer.0,
         ..StoreConfig::default()
     })

@@ -215,7 +215,7 @@ impl StoreClient {
     ///
     /// mem_pool_size, local_buffer_size: bytes. server_address: "host:port" of the mooncake_client
     /// on this host. The client talks to the master itself: to MOONCAKE_MASTER if that is set, else
-    /// to the master of that mooncake_client.
+    /// to the master of that mooncake_client. It has the tenant of that mooncake_client.
     /// Returns 0, or -900 when no mooncake_client of this user answers, or a code of `setup`.
     fn setup_dummy(
         &self,

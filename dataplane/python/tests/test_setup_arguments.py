@@ -155,7 +155,7 @@ CHANGED = {
     "ipc_socket_path": ("/tmp/socket", "ipc_socket_path"),
     "enable_ssd_offload": ("true", "enable_ssd_offload"),
     "ssd_offload_path": ("/tmp/ssd", "ssd_offload_path"),
-    "tenant_id": ("red", "tenant_id"),
+    "tenant_id": ("_red", "tenant_id"),
     "enable_client_http_server": ("perhaps", "enable_client_http_server"),
     "client_http_port": ("many", "client_http_port"),
 }
@@ -178,12 +178,12 @@ def test_a_key_that_is_changed_is_heard_or_named(key, caplog):
     assert word in caplog.text
 
 
-def test_a_tenant_is_refused_at_both_forms_and_the_usual_ones_are_not(caplog):
-    assert setup(*SEVEN, None, tenant_id="red") == -600
-    assert setup({**usual(), "tenant_id": "red"}) == -600
-    assert caplog.text.count("tenants are not built") == 2
+def test_a_tenant_that_cannot_be_is_refused_at_both_forms_and_others_are_not(caplog):
+    assert setup(*SEVEN, None, tenant_id="_red") == -600
+    assert setup({**usual(), "tenant_id": "r\nd"}) == -600
+    assert caplog.text.count("a tenant's name has") == 2
     caplog.clear()
-    for tenant in ("", "default"):
+    for tenant in ("", "default", "red"):
         assert setup(*SEVEN, None, tenant_id=tenant) < 0
     assert "tenant" not in caplog.text
 

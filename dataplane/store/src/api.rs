@@ -9,6 +9,9 @@ pub use perigee_rpc::WriteForm;
 /// Environment variable with the `host:port` of the master.
 pub const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 
+/// Environment variable with the tenant of clients whose API has no place for it.
+pub const TENANT_VARIABLE: &str = "MOONCAKE_TENANT_ID";
+
 /// Contiguous bytes of the caller that a put reads or a get fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerRange {
@@ -164,8 +167,8 @@ pub struct StoreConfig {
     pub device_name: String,
     /// `host:port` of the master.
     pub master_server_address: String,
-    /// Tenant: empty or `default`. Tenants are not built, and any other is refused: it could not
-    /// be kept apart.
+    /// Tenant whose keys this client means, a name of at most 64 printable characters; empty is
+    /// `default`. A client sees and removes keys of its own tenant only.
     pub tenant_id: String,
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,
@@ -196,8 +199,14 @@ impl StoreConfig {
         env::var(MASTER_VARIABLE).ok().filter(|master| !master.is_empty())
     }
 
-    /// A client for tests on one host: lends `segment_bytes`, and takes the master of the
-    /// environment if that names one.
+    /// The tenant that the environment names; empty is the default one.
+    #[must_use]
+    pub fn tenant_of_environment() -> String {
+        env::var(TENANT_VARIABLE).unwrap_or_default()
+    }
+
+    /// A client for tests on one host: lends `segment_bytes`, and takes master and tenant of the
+    /// environment if that names them.
     #[must_use]
     pub fn one_host(protocol: &str, device_name: &str, segment_bytes: u64) -> Self {
         let usual = Self::default();
@@ -207,6 +216,7 @@ impl StoreConfig {
             device_name: device_name.to_owned(),
             master_server_address: Self::master_of_environment()
                 .unwrap_or_else(|| usual.master_server_address.clone()),
+            tenant_id: Self::tenant_of_environment(),
             ..usual
         }
     }

@@ -1,17 +1,22 @@
-//! Cutting a batch of keys into calls to the master, whose frames are bounded. Keys over the limit
-//! are not sent at all.
+//! Cutting a batch of keys into calls to the master, whose frames are bounded. Keys that no object
+//! can have are not sent at all.
 //! Invariant: every item is in exactly one call, in order, and only a call of a single item may be
 //! above the bytes.
 
 use crate::limits::{KEY_BYTES_PER_CALL, KEYS_PER_CALL};
 use perigee_schemas::Status;
 use perigee_schemas::limits::KEY_BYTES_MAX;
+use perigee_schemas::tenant::is_free;
 
-/// Whether a key may be sent: no object has a longer one.
+/// Whether a key may be sent: no object has a longer one, and none begins with what stands before a
+/// tenant.
 ///
 /// # Errors
-/// The key is over the limit.
+/// The key is over the limit, or reserved.
 pub(crate) fn check_key(key: &str) -> Result<(), Status> {
+    if !is_free(key.as_bytes()) {
+        return Err(Status::InvalidParams);
+    }
     match key.len() {
         ..=KEY_BYTES_MAX => Ok(()),
         _ => Err(Status::InvalidKey),
@@ -68,8 +73,9 @@ mod tests {
     fn keys_over_the_limit_are_refused_and_the_others_asked_about() {
         let (longest, over) = ("k".repeat(KEY_BYTES_MAX), "k".repeat(KEY_BYTES_MAX + 1));
         let ask = |keys: &[&str]| keys.iter().map(|key| Ok(key.len())).collect::<Vec<_>>();
-        let answers = ask_sendable(&["a", &over, &longest], ask, Err);
-        assert_eq!(answers, [Ok(1), Err(Status::InvalidKey), Ok(KEY_BYTES_MAX)]);
+        let answers = ask_sendable(&["a", &over, &longest, "\u{1}red\u{1}a"], ask, Err);
+        let (long, reserved) = (Err(Status::InvalidKey), Err(Status::InvalidParams));
+        assert_eq!(answers, [Ok(1), long, Ok(KEY_BYTES_MAX), reserved]);
     }
 
     #[test]

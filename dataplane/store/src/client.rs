@@ -27,7 +27,8 @@ use perigee_metrics::{ClientCells, RpcKind};
 use perigee_rdma::Rdma;
 use perigee_rpc::{CallError, ClientOptions, LentSegments, MasterClient};
 use perigee_schemas::session::Role;
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::tenant::TenantError;
+use perigee_schemas::{Identity, Status, TenantId};
 use perigee_settings::SettingError;
 use perigee_shard::{Periodic, monotonic};
 use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
@@ -64,26 +65,18 @@ fn calls(
     config: &StoreConfig,
     identity: Identity,
     environment: &StoreEnvironment,
-) -> ClientOptions {
-    ClientOptions {
+) -> Result<ClientOptions, StoreError> {
+    let tenant = TenantId::parse(&config.tenant_id);
+    let wrong =
+        |error: TenantError| SettingError::new("tenant_id", &config.tenant_id, error.to_string());
+    Ok(ClientOptions {
         address: config.master_server_address.clone(),
         role: if config.global_segment_bytes > 0 { Role::Node } else { Role::Client },
         client: identity,
+        tenant: tenant.map_err(wrong)?,
         deadline: environment.call_deadline,
         connect_deadline: environment.connect_deadline,
-    }
-}
-
-/// What stands for no tenant in particular.
-const NO_TENANT: [&str; 2] = ["", "default"];
-
-fn check_tenant(tenant: &str) -> Result<(), StoreError> {
-    if NO_TENANT.contains(&tenant) {
-        return Ok(());
-    }
-    let reason = "tenants are not built, and all clients share one space of names; leave it out, or \
-                  write default";
-    Err(SettingError::new("tenant_id", tenant, reason).into())
+    })
 }
 
 impl Store {
@@ -113,16 +106,16 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
-        check_tenant(&config.tenant_id)?;
         let claims = PortClaims::take(environment, has_port(&config.local_hostname))?;
         let address = address_for_peers(&config, environment);
         let name = client_name(&config.local_hostname, claims.name_port(), address.announced)?;
         let identity = random_identity()?;
+        let calls = calls(&config, identity, environment)?;
         let host_id = host_id();
         let registration = ClientRecords::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
         let rdma = rdma::start(named, identity, environment)?;
-        let master = Arc::new(MasterClient::new(calls(&config, identity, environment)));
+        let master = Arc::new(MasterClient::new(calls));
         let donation = Arc::new(Donation::new(
             identity,
             &name,

@@ -3155,6 +3155,7 @@ impl<'a> ::flatbuffers::Follow<'a> for RemoveByRegexRequest<'a> {
 impl<'a> RemoveByRegexRequest<'a> {
   pub const VT_PATTERN: ::flatbuffers::VOffsetT = 4;
   pub const VT_FORCE: ::flatbuffers::VOffsetT = 6;
+  pub const VT_TENANT: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3166,6 +3167,7 @@ impl<'a> RemoveByRegexRequest<'a> {
     args: &'args RemoveByRegexRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<RemoveByRegexRequest<'bldr>> {
     let mut builder = RemoveByRegexRequestBuilder::new(_fbb);
+    if let Some(x) = args.tenant { builder.add_tenant(x); }
     if let Some(x) = args.pattern { builder.add_pattern(x); }
     builder.add_force(args.force);
     builder.finish()
@@ -3186,6 +3188,13 @@ impl<'a> RemoveByRegexRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(RemoveByRegexRequest::VT_FORCE, Some(false)).unwrap()}
   }
+  #[inline]
+  pub fn tenant(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(RemoveByRegexRequest::VT_TENANT, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for RemoveByRegexRequest<'_> {
@@ -3196,6 +3205,7 @@ impl ::flatbuffers::Verifiable for RemoveByRegexRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("pattern", Self::VT_PATTERN, false)?
      .visit_field::<bool>("force", Self::VT_FORCE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("tenant", Self::VT_TENANT, false)?
      .finish();
     Ok(())
   }
@@ -3203,6 +3213,7 @@ impl ::flatbuffers::Verifiable for RemoveByRegexRequest<'_> {
 pub struct RemoveByRegexRequestArgs<'a> {
     pub pattern: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub force: bool,
+    pub tenant: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for RemoveByRegexRequestArgs<'a> {
   #[inline]
@@ -3210,6 +3221,7 @@ impl<'a> Default for RemoveByRegexRequestArgs<'a> {
     RemoveByRegexRequestArgs {
       pattern: None,
       force: false,
+      tenant: None,
     }
   }
 }
@@ -3226,6 +3238,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RemoveByRegexRequestBuilder<'
   #[inline]
   pub fn add_force(&mut self, force: bool) {
     self.fbb_.push_slot::<bool>(RemoveByRegexRequest::VT_FORCE, force, false);
+  }
+  #[inline]
+  pub fn add_tenant(&mut self, tenant: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RemoveByRegexRequest::VT_TENANT, tenant);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RemoveByRegexRequestBuilder<'a, 'b, A> {
@@ -3247,6 +3263,7 @@ impl ::core::fmt::Debug for RemoveByRegexRequest<'_> {
     let mut ds = f.debug_struct("RemoveByRegexRequest");
       ds.field("pattern", &self.pattern());
       ds.field("force", &self.force());
+      ds.field("tenant", &self.tenant());
       ds.finish()
   }
 }
@@ -3267,6 +3284,7 @@ impl<'a> ::flatbuffers::Follow<'a> for RemoveAllRequest<'a> {
 
 impl<'a> RemoveAllRequest<'a> {
   pub const VT_FORCE: ::flatbuffers::VOffsetT = 4;
+  pub const VT_TENANT: ::flatbuffers::VOffsetT = 6;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3275,9 +3293,10 @@ impl<'a> RemoveAllRequest<'a> {
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args RemoveAllRequestArgs
+    args: &'args RemoveAllRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<RemoveAllRequest<'bldr>> {
     let mut builder = RemoveAllRequestBuilder::new(_fbb);
+    if let Some(x) = args.tenant { builder.add_tenant(x); }
     builder.add_force(args.force);
     builder.finish()
   }
@@ -3290,6 +3309,13 @@ impl<'a> RemoveAllRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(RemoveAllRequest::VT_FORCE, Some(false)).unwrap()}
   }
+  #[inline]
+  pub fn tenant(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(RemoveAllRequest::VT_TENANT, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for RemoveAllRequest<'_> {
@@ -3299,18 +3325,21 @@ impl ::flatbuffers::Verifiable for RemoveAllRequest<'_> {
   ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
     v.visit_table(pos)?
      .visit_field::<bool>("force", Self::VT_FORCE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("tenant", Self::VT_TENANT, false)?
      .finish();
     Ok(())
   }
 }
-pub struct RemoveAllRequestArgs {
+pub struct RemoveAllRequestArgs<'a> {
     pub force: bool,
+    pub tenant: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
-impl<'a> Default for RemoveAllRequestArgs {
+impl<'a> Default for RemoveAllRequestArgs<'a> {
   #[inline]
   fn default() -> Self {
     RemoveAllRequestArgs {
       force: false,
+      tenant: None,
     }
   }
 }
@@ -3323,6 +3352,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RemoveAllRequestBuilder<'a, '
   #[inline]
   pub fn add_force(&mut self, force: bool) {
     self.fbb_.push_slot::<bool>(RemoveAllRequest::VT_FORCE, force, false);
+  }
+  #[inline]
+  pub fn add_tenant(&mut self, tenant: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RemoveAllRequest::VT_TENANT, tenant);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RemoveAllRequestBuilder<'a, 'b, A> {
@@ -3343,6 +3376,7 @@ impl ::core::fmt::Debug for RemoveAllRequest<'_> {
   fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
     let mut ds = f.debug_struct("RemoveAllRequest");
       ds.field("force", &self.force());
+      ds.field("tenant", &self.tenant());
       ds.finish()
   }
 }
@@ -3462,6 +3496,7 @@ impl<'a> ListByRegexRequest<'a> {
   pub const VT_PATTERN: ::flatbuffers::VOffsetT = 4;
   pub const VT_LIMIT: ::flatbuffers::VOffsetT = 6;
   pub const VT_CURSOR: ::flatbuffers::VOffsetT = 8;
+  pub const VT_TENANT: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3473,6 +3508,7 @@ impl<'a> ListByRegexRequest<'a> {
     args: &'args ListByRegexRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<ListByRegexRequest<'bldr>> {
     let mut builder = ListByRegexRequestBuilder::new(_fbb);
+    if let Some(x) = args.tenant { builder.add_tenant(x); }
     if let Some(x) = args.cursor { builder.add_cursor(x); }
     builder.add_limit(args.limit);
     if let Some(x) = args.pattern { builder.add_pattern(x); }
@@ -3501,6 +3537,13 @@ impl<'a> ListByRegexRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(ListByRegexRequest::VT_CURSOR, None)}
   }
+  #[inline]
+  pub fn tenant(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(ListByRegexRequest::VT_TENANT, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for ListByRegexRequest<'_> {
@@ -3512,6 +3555,7 @@ impl ::flatbuffers::Verifiable for ListByRegexRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("pattern", Self::VT_PATTERN, false)?
      .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("cursor", Self::VT_CURSOR, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("tenant", Self::VT_TENANT, false)?
      .finish();
     Ok(())
   }
@@ -3520,6 +3564,7 @@ pub struct ListByRegexRequestArgs<'a> {
     pub pattern: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub limit: u32,
     pub cursor: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub tenant: Option<::flatbuffers::WIPOffset<&'a str>>,
 }
 impl<'a> Default for ListByRegexRequestArgs<'a> {
   #[inline]
@@ -3528,6 +3573,7 @@ impl<'a> Default for ListByRegexRequestArgs<'a> {
       pattern: None,
       limit: 0,
       cursor: None,
+      tenant: None,
     }
   }
 }
@@ -3550,6 +3596,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ListByRegexRequestBuilder<'a,
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ListByRegexRequest::VT_CURSOR, cursor);
   }
   #[inline]
+  pub fn add_tenant(&mut self, tenant: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ListByRegexRequest::VT_TENANT, tenant);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ListByRegexRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     ListByRegexRequestBuilder {
@@ -3570,6 +3620,7 @@ impl ::core::fmt::Debug for ListByRegexRequest<'_> {
       ds.field("pattern", &self.pattern());
       ds.field("limit", &self.limit());
       ds.field("cursor", &self.cursor());
+      ds.field("tenant", &self.tenant());
       ds.finish()
   }
 }

@@ -14,7 +14,7 @@ use axum::http::Request;
 use http_body_util::BodyExt;
 use perigee_metrics::BuildInfo;
 use perigee_metrics::{MasterCells, MasterNumbers};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tower::ServiceExt;
@@ -47,7 +47,7 @@ impl ControlPlane for Fake {
             endpoint: "127.0.0.1:17001".to_owned(),
         };
         let locate = |key: &String| match key.as_str() {
-            "k1" => Ok(vec![place.clone()]),
+            "k1" | "\u{1}red\u{1}r1" => Ok(vec![place.clone()]),
             _ => Err(Status::ObjectNotFound),
         };
         if self.down {
@@ -58,10 +58,19 @@ impl ControlPlane for Fake {
     }
 
     /// Each page has one key.
-    fn list_objects(&self, from: Option<KeyCursor>, limit: usize) -> Result<ObjectPage, Status> {
+    fn list_objects(
+        &self,
+        tenant: Option<&TenantId>,
+        from: Option<KeyCursor>,
+        limit: usize,
+    ) -> Result<ObjectPage, Status> {
+        if tenant.is_some_and(|tenant| !tenant.is_default()) {
+            return Ok(ObjectPage { objects: vec![red_object()], next: None });
+        }
         let at = from.map_or(0, |from| from[0]);
         let keys = ["k2", "k1"].into_iter().skip(at as usize).take(limit.min(1));
         let object = |key: &str| ObjectInfo {
+            tenant: "default".to_owned(),
             key: key.to_owned(),
             payload_bytes: 1024,
             group: (key == "k1").then(|| "g".to_owned()),
@@ -89,8 +98,12 @@ impl ControlPlane for Fake {
         Ok(self.segments.iter().filter(wanted).cloned().collect())
     }
 
-    fn remove_all(&self, force: bool) -> Result<u64, Status> {
-        Ok(if force { 3 } else { 1 })
+    fn remove_all(&self, tenant: Option<&TenantId>, force: bool) -> Result<u64, Status> {
+        Ok(match tenant {
+            Some(tenant) => 100 + tenant.name().len() as u64,
+            None if force => 3,
+            None => 1,
+        })
     }
 
     fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal> {
@@ -204,6 +217,10 @@ fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
     })
 }
 
+fn red_object() -> ObjectInfo {
+    ObjectInfo { tenant: "red".to_owned(), key: "r1".to_owned(), payload_bytes: 1024, group: None }
+}
+
 fn live(method: &str, target: &str) -> Answer {
     ask_of(Fake { segments: vec![segment()], down: false }, method, target, "")
 }
@@ -296,23 +313,52 @@ fn removing_all_needs_a_post_and_takes_force() {
 }
 
 #[test]
-fn a_request_of_one_tenant_is_refused_on_every_route_and_removes_nothing() {
-    let tenant = r#"{"success":false,"error_code":-1011,"error_message":"Tenants are not built: all share one space of names; leave tenant_id out"}"#;
-    for target in [
-        "/api/v1/remove_all?tenant_id=red",
-        "/api/v1/remove_all?force=true&tenant_id=red",
-        "/api/v1/remove_all?tenant_id=default&tenant_id=red",
-        "/api/v1/remove_all?tenant%5Fid=r%65d&force=true",
+fn a_request_that_names_a_tenant_is_about_that_tenant_alone() {
+    for (query, count) in [
+        ("", 1),
+        ("?tenant_id=", 1),
+        ("?force=true", 3),
+        ("?tenant_id=default&force=true", 107),
+        ("?tenant_id=red", 103),
+        ("?force=true&tenant_id=red&tenant_id=red", 103),
+        ("?tenant%5Fid=r%65d", 103),
     ] {
-        assert_answer(&live("POST", target), 409, JSON, tenant);
+        let removed = format!(r#"{{"success":true,"removed_count":{count}}}"#);
+        let target = format!("/api/v1/remove_all{query}");
+        assert_answer(&live("POST", &target), 200, JSON, &removed);
     }
-    for target in ["/query_key?key=k&tenant_id=red", "/get_all_keys?tenant_id=red"] {
-        assert_answer(&live("GET", target), 409, JSON, tenant);
+    assert_answer(&live("GET", "/get_all_keys?tenant_id=red"), 200, METRICS, "r1\n");
+    assert_answer(&live("GET", "/get_all_keys?tenant_id=default"), 200, METRICS, "k2\nk1\n");
+    assert_eq!(live("GET", "/query_key?key=r1&tenant_id=red").status, 200);
+    let batch = live("GET", "/batch_query_keys?keys=r1,k1&tenant_id=red");
+    let batch: serde_json::Value = serde_json::from_str(&batch.body).unwrap();
+    assert_eq!(
+        (&batch["data"]["r1"]["ok"], &batch["data"]["k1"]["ok"]),
+        (&true.into(), &false.into())
+    );
+    for target in ["/query_key?key=r1", "/query_key?key=k1&tenant_id=red"] {
+        assert_answer(&live("GET", target), 404, JSON, NOT_FOUND);
     }
-    let removed = r#"{"success":true,"removed_count":1}"#;
-    for tenant in ["", "default"] {
-        let target = format!("/api/v1/remove_all?tenant_id={tenant}");
-        assert_answer(&live("POST", &target), 200, JSON, removed);
+}
+
+#[test]
+fn a_tenant_that_cannot_be_is_refused_and_nothing_is_removed() {
+    for target in [
+        "/api/v1/remove_all?tenant_id=_red",
+        "/api/v1/remove_all?tenant_id=r%01d&force=true",
+        "/api/v1/remove_all?tenant_id=default&tenant_id=red",
+    ] {
+        let answer = live("POST", target);
+        assert!(answer.status == 400 && answer.body.contains("-600"), "{target}: {}", answer.body);
+    }
+    for target in [
+        "/get_all_keys?tenant_id=_red",
+        "/get_all_segments?tenant_id=red",
+        "/query_key?key=%01red%01r1",
+        "/batch_query_keys?keys=k1,%01red%01r1",
+    ] {
+        let answer = live("GET", target);
+        assert!(answer.status == 400 && answer.body.contains("-600"), "{target}: {}", answer.body);
     }
 }
 
@@ -416,8 +462,8 @@ fn events_have_a_status_and_a_snapshot_that_begins_with_its_sequence_number() {
     let events = r#"{"enabled":true,"published_batches":2,"published_events":3,"dropped_events":4,"skipped_unparsed_keys":5}"#;
     assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
     let snapshot = r#"{"sequence":6}
-{"object_key":"k2","size":1024,"group_id":null,"medium":"cpu"}
-{"object_key":"k1","size":1024,"group_id":"g","medium":"cpu"}
+{"object_key":"k2","size":1024,"group_id":null,"medium":"cpu","tenant_id":"default"}
+{"object_key":"k1","size":1024,"group_id":"g","medium":"cpu","tenant_id":"default"}
 "#;
     assert_answer(&live("GET", "/kv_events/snapshot"), 200, "application/x-ndjson", snapshot);
 }

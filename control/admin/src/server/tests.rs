@@ -6,7 +6,7 @@ use crate::master_view::{
     SegmentInfo,
 };
 use perigee_metrics::{MasterCells, MasterNumbers};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -23,7 +23,12 @@ impl ControlPlane for Stuck {
         panic!("a defect of the master")
     }
 
-    fn list_objects(&self, _: Option<KeyCursor>, _: usize) -> Result<ObjectPage, Status> {
+    fn list_objects(
+        &self,
+        _: Option<&TenantId>,
+        _: Option<KeyCursor>,
+        _: usize,
+    ) -> Result<ObjectPage, Status> {
         Err(Status::InternalError)
     }
 
@@ -35,7 +40,7 @@ impl ControlPlane for Stuck {
         Ok(Vec::new())
     }
 
-    fn remove_all(&self, _: bool) -> Result<u64, Status> {
+    fn remove_all(&self, _: Option<&TenantId>, _: bool) -> Result<u64, Status> {
         Ok(0)
     }
 

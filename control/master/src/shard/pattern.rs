@@ -2,13 +2,17 @@
 //! bound.
 
 use crate::limits::{PATTERN_BYTES_MAX, PROGRAM_BYTES};
-use perigee_schemas::Status;
+use perigee_schemas::{Status, TenantId};
 use regex::bytes::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 /// Which keys a walk is about.
 #[derive(Clone, Debug)]
-pub struct Pattern(Option<Arc<CompiledPattern>>);
+pub struct Pattern {
+    /// Those of one tenant, or of all.
+    tenant: Option<TenantId>,
+    program: Option<Arc<CompiledPattern>>,
+}
 
 #[derive(Debug)]
 pub(crate) struct CompiledPattern {
@@ -18,9 +22,15 @@ pub(crate) struct CompiledPattern {
 }
 
 impl Pattern {
-    /// Every key.
+    /// Every key of every tenant.
     pub fn any() -> Self {
-        Self(None)
+        Self { tenant: None, program: None }
+    }
+
+    /// Those keys that are a tenant's. The expression is searched in the key as its user knows it.
+    #[must_use]
+    pub fn of(self, tenant: TenantId) -> Self {
+        Self { tenant: Some(tenant), ..self }
     }
 
     /// The keys in which a regular expression is found. It is matched byte by byte, and `\w`, `\d`,
@@ -41,17 +51,21 @@ impl Pattern {
         // found out at once.
         let program = PROGRAM_BYTES.iter().find_map(program);
         let program = program.ok_or(Status::InvalidParams)?;
-        Ok(Self(Some(Arc::new(program))))
+        Ok(Self { tenant: None, program: Some(Arc::new(program)) })
     }
 
-    pub(super) fn matches(&self, key: &[u8]) -> bool {
-        let program = self.0.as_ref();
-        program.is_none_or(|program| program.regex.is_match(key))
+    pub(super) fn matches(&self, stored: &[u8]) -> bool {
+        let key = match &self.tenant {
+            Some(tenant) => tenant.own(stored),
+            None => Some(TenantId::split(stored).1),
+        };
+        let program = self.program.as_ref();
+        key.is_some_and(|key| program.is_none_or(|program| program.regex.is_match(key)))
     }
 
     /// What it may cost to look at a key, in bytes of the key times bytes of the program.
     pub(super) fn work(&self, key: &[u8]) -> usize {
-        let program_bytes = self.0.as_ref().map_or(1, |program| program.bytes);
+        let program_bytes = self.program.as_ref().map_or(1, |program| program.bytes);
         key.len().saturating_mul(program_bytes)
     }
 }

@@ -2,6 +2,7 @@
 //! Invariant: a replaced object stays readable until the new one is complete.
 
 use perigee_schemas::Status;
+use perigee_schemas::tenant::is_same_tenant;
 
 use crate::columns::{PlacementColumns, ReplicaState};
 use crate::key::{check_key, hash_key};
@@ -48,7 +49,8 @@ impl KeyShard {
         let (key, payload_bytes) = (batch.keys[at], batch.payload_bytes[at]);
         let group = batch.groups.get(at).copied().unwrap_or_default();
         check_key(key)?;
-        if payload_bytes == 0 {
+        let is_mixed = !group.is_empty() && !is_same_tenant(key, group.as_bytes());
+        if payload_bytes == 0 || is_mixed {
             return Err(Status::InvalidParams);
         }
         let hash = hash_key(key);

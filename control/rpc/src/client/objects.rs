@@ -1,11 +1,12 @@
 //! Calls about objects: existence, places, the two phases of a put, removal.
-//! Invariant: a call that changes something is repeated only if doing it twice does no harm.
+//! Invariant: keys and groups are sent with the tenant in front, and a call that changes something
+//! is repeated only if doing it twice does no harm.
 
 use super::{Builder, MasterClient, status_reply};
 use crate::connection::MasterConnection;
 use crate::error::CallError;
 use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
-use crate::request::{WirePlacement, WriteForm, placement, strings};
+use crate::request::{WirePlacement, WriteForm, placement, stored, stored_groups, tenant};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
@@ -25,7 +26,7 @@ impl MasterClient {
     /// No answer in time.
     pub fn exist<S: AsRef<str>>(&self, keys: &[S], single: bool) -> Result<Vec<i32>, CallError> {
         let encode = |builder: &mut Builder| {
-            let keys = Some(strings(builder, keys));
+            let keys = Some(stored(builder, &self.options.tenant, keys));
             let root =
                 master::ExistRequest::create(builder, &master::ExistRequestArgs { keys, single });
             builder.finish_minimal(root);
@@ -45,7 +46,7 @@ impl MasterClient {
         single: bool,
         peek: bool,
     ) -> Result<LocatedBatch, CallError> {
-        let encode = |builder: &mut Builder| lookup(builder, keys, single, peek);
+        let encode = |builder: &mut Builder| self.encode_lookup(builder, keys, single, peek);
         self.call(MessageKind::GetReplicas, true, encode, |body| {
             LocatedBatch::decode(body, keys.len())
         })
@@ -56,7 +57,7 @@ impl MasterClient {
     /// one.
     pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
         let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
-        lookup(&mut connection.builder, keys, false, false);
+        self.encode_lookup(&mut connection.builder, keys, false, false);
         let deadline = Instant::now() + self.deadline();
         let given_back = self.returns.take();
         connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
@@ -89,9 +90,9 @@ impl MasterClient {
     ) -> Result<StartedBatch, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let key_strings = Some(strings(builder, keys));
+            let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let payload_bytes = Some(builder.create_vector(payload_bytes));
-            let group_ids = Some(strings(builder, groups));
+            let group_ids = Some(stored_groups(builder, &self.options.tenant, groups));
             let placement = Some(placement(builder, wanted));
             let args = master::PutStartRequestArgs {
                 client_high: client.high(),
@@ -125,7 +126,7 @@ impl MasterClient {
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let key_strings = Some(strings(builder, keys));
+            let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let checksum = Some(builder.create_vector(checksums));
             let generation = Some(builder.create_vector(generations));
             let args = master::PutEndRequestArgs {
@@ -157,7 +158,7 @@ impl MasterClient {
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let key_strings = Some(strings(builder, keys));
+            let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let generation = Some(builder.create_vector(generations));
             let args = master::PutRevokeRequestArgs {
                 client_high: client.high(),
@@ -180,7 +181,7 @@ impl MasterClient {
     /// No answer in time.
     pub fn remove<S: AsRef<str>>(&self, keys: &[S], force: bool) -> Result<Vec<Status>, CallError> {
         let encode = |builder: &mut Builder| {
-            let key_strings = Some(strings(builder, keys));
+            let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let args =
                 master::RemoveRequestArgs { keys: key_strings, force, single: keys.len() == 1 };
             let root = master::RemoveRequest::create(builder, &args);
@@ -189,28 +190,30 @@ impl MasterClient {
         self.call(MessageKind::Remove, false, encode, |body| status_reply(body, keys.len()))
     }
 
-    /// Removes the keys a regular expression finds; returns how many.
+    /// Removes the tenant's keys in which a regular expression is found; returns how many.
     ///
     /// # Errors
     /// No answer in time.
     pub fn remove_by_regex(&self, pattern: &str, force: bool) -> Result<Counted, CallError> {
         let encode = |builder: &mut Builder| {
             let pattern = Some(builder.create_string(pattern));
-            let args = master::RemoveByRegexRequestArgs { pattern, force };
+            let tenant = tenant(builder, &self.options.tenant);
+            let args = master::RemoveByRegexRequestArgs { pattern, force, tenant };
             let root = master::RemoveByRegexRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
         self.call(MessageKind::RemoveByRegex, false, encode, counted)
     }
 
-    /// Removes everything; returns how many objects.
+    /// Removes all keys of the tenant; returns how many objects.
     ///
     /// # Errors
     /// No answer in time.
     pub fn remove_all(&self, force: bool) -> Result<Counted, CallError> {
         let encode = |builder: &mut Builder| {
-            let root =
-                master::RemoveAllRequest::create(builder, &master::RemoveAllRequestArgs { force });
+            let tenant = tenant(builder, &self.options.tenant);
+            let args = master::RemoveAllRequestArgs { force, tenant };
+            let root = master::RemoveAllRequest::create(builder, &args);
             builder.finish_minimal(root);
         };
         self.call(MessageKind::RemoveAll, false, encode, counted)
@@ -227,7 +230,7 @@ impl MasterClient {
     ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
-            let key_strings = Some(strings(builder, keys));
+            let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let segment_name = Some(builder.create_string(segment_name));
             let args = master::ReplicaClearRequestArgs {
                 client_high: client.high(),
@@ -240,11 +243,17 @@ impl MasterClient {
         };
         self.call(MessageKind::ReplicaClear, false, encode, |body| status_reply(body, keys.len()))
     }
-}
 
-fn lookup<S: AsRef<str>>(builder: &mut Builder, keys: &[S], single: bool, peek: bool) {
-    let keys = Some(strings(builder, keys));
-    let args = master::GetReplicasRequestArgs { keys, single, peek };
-    let root = master::GetReplicasRequest::create(builder, &args);
-    builder.finish_minimal(root);
+    fn encode_lookup<S: AsRef<str>>(
+        &self,
+        builder: &mut Builder,
+        keys: &[S],
+        single: bool,
+        peek: bool,
+    ) {
+        let keys = Some(stored(builder, &self.options.tenant, keys));
+        let args = master::GetReplicasRequestArgs { keys, single, peek };
+        let root = master::GetReplicasRequest::create(builder, &args);
+        builder.finish_minimal(root);
+    }
 }

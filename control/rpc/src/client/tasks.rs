@@ -94,7 +94,7 @@ impl MasterClient {
             let args = master::CreateTaskRequestArgs {
                 task_high: id.high(),
                 task_low: id.low(),
-                key: Some(builder.create_string(key)),
+                key: Some(builder.create_string(&self.options.tenant.stored(key))),
                 kind,
                 source: Some(builder.create_string(source)),
                 targets: Some(strings(builder, targets)),

@@ -4,8 +4,8 @@
 use super::control_shard::ControlShard;
 use perigee_admin::ObjectInfo;
 use perigee_master::{ListedKey, Pattern, Scan};
-use perigee_schemas::Status;
 use perigee_schemas::limits::LISTING_PAGE_BYTES;
+use perigee_schemas::{Status, TenantId};
 use perigee_shard::Environment;
 
 /// Steps after which a page ends, whatever was found.
@@ -116,9 +116,12 @@ impl<E: Environment> ControlShard<E> {
 }
 
 fn info(listed: &ListedKey<'_>) -> ObjectInfo {
+    let (tenant, key) = TenantId::split(listed.key);
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     ObjectInfo {
-        key: String::from_utf8_lossy(listed.key).into_owned(),
+        tenant: text(tenant),
+        key: text(key),
         payload_bytes: listed.payload_bytes,
-        group: listed.group.map(str::to_owned),
+        group: listed.group.map(|group| text(TenantId::split(group.as_bytes()).1)),
     }
 }

@@ -8,7 +8,7 @@ use flatbuffers::Vector;
 use perigee_master::{KeyShard, Pattern, Scan};
 use perigee_metrics::RpcKind;
 use perigee_schemas::message::decode;
-use perigee_schemas::{Status, master};
+use perigee_schemas::{Status, TenantId, master};
 use perigee_shard::{Call, Environment};
 
 pub(super) async fn remove_by_regex(
@@ -17,7 +17,7 @@ pub(super) async fn remove_by_regex(
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveByRegexRequest<'_>>(body)?;
-    let count = match Pattern::compile(request.pattern().unwrap_or_default()) {
+    let count = match pattern(request.pattern(), request.tenant()) {
         Ok(pattern) => remove(shard, pattern, request.force()).await,
         Err(status) => Err(status),
     };
@@ -30,10 +30,19 @@ pub(super) async fn remove_all(
     body: &[u8],
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
-    let force = decode::<master::RemoveAllRequest<'_>>(body)?.force();
-    let count = remove(shard, Pattern::any(), force).await;
+    let request = decode::<master::RemoveAllRequest<'_>>(body)?;
+    let count = match TenantId::parse(request.tenant().unwrap_or_default()) {
+        Ok(tenant) => remove(shard, Pattern::any().of(tenant), request.force()).await,
+        Err(error) => Err(error.into()),
+    };
     finish_count(builder, count);
     Ok(CallCounts::one(RpcKind::RemoveAll, count.is_ok()))
+}
+
+/// The keys of a tenant in which an expression is found; without a tenant those of the default one.
+fn pattern(text: Option<&str>, tenant: Option<&str>) -> Result<Pattern, Status> {
+    let tenant = TenantId::parse(tenant.unwrap_or_default())?;
+    Ok(Pattern::compile(text.unwrap_or_default())?.of(tenant))
 }
 
 async fn remove(
@@ -61,7 +70,7 @@ pub(super) async fn list_by_regex(
     let request = decode::<master::ListByRegexRequest<'_>>(body)?;
     let limit = request.limit() as usize;
     let from = cursor(request.cursor())?;
-    let found = match Pattern::compile(request.pattern().unwrap_or_default()) {
+    let found = match pattern(request.pattern(), request.tenant()) {
         Ok(pattern) => shard.list_page(&pattern, limit, from).await,
         Err(status) => Err(status),
     };

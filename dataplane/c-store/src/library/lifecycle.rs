@@ -51,7 +51,7 @@ pub extern "C" fn mooncake_store_destroy(store: Handle) {
     }
 }
 
-/// Joins a cluster.
+/// Joins a cluster, as the tenant that `MOONCAKE_TENANT_ID` names.
 ///
 /// # Safety
 /// Texts are null or end with 0.
@@ -84,6 +84,7 @@ pub unsafe extern "C" fn mooncake_store_setup(
                 master_server_addr,
                 usual.master_server_address,
             )?,
+            tenant_id: StoreConfig::tenant_of_environment(),
             ..StoreConfig::default()
         };
         STORES.with(store, |store| store.open(config))??;

@@ -4,6 +4,7 @@
 use super::{HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
+use perigee_schemas::TenantId;
 use perigee_settings::congestion;
 use perigee_store::StoreEnvironment;
 use std::net::{IpAddr, SocketAddr};
@@ -29,6 +30,7 @@ pub(super) fn node_config(
         segment_bytes: settings.integer("global_segment_size"),
         protocol: settings.text("protocol").to_owned(),
         device_names: settings.text("device_names").to_owned(),
+        tenant: tenant(settings)?,
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
         drain: drain(settings),
         http: http(settings)?,
@@ -102,6 +104,11 @@ fn master(settings: &Settings) -> Result<String, FlagError> {
         return Err(refuse(settings, "master_server_address", expected));
     }
     Ok(address.to_owned())
+}
+
+fn tenant(settings: &Settings) -> Result<TenantId, FlagError> {
+    let parsed = TenantId::parse(settings.text("tenant_id"));
+    parsed.map_err(|error| refuse(settings, "tenant_id", &error.to_string()))
 }
 
 fn drain(settings: &Settings) -> Option<StopDrain> {

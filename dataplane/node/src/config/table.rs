@@ -81,8 +81,12 @@ const CLUSTER: &[Flag] = &[
         "RDMA devices, separated by commas; empty takes all with an active port",
     )
     .aliases(&["device_name", "rdma_devices"]),
-    Flag::new("tenant_id", ValueKind::Text, "default", "Tenant of this node")
-        .guarantee("tenants: all share one space of names"),
+    Flag::new(
+        "tenant_id",
+        ValueKind::Text,
+        "default",
+        "Tenant of the programs that find their master through this node",
+    ),
     Flag::new("threads", ValueKind::Int32, "1", "Threads that serve dummy clients")
         .within(0, THREADS_MAX)
         .not_built(DUMMY_CLIENTS),

@@ -65,11 +65,12 @@ fn every_field_of_the_configuration_is_read_by_the_daemon() {
 }
 
 #[test]
-fn a_tenant_is_refused_because_it_could_not_be_kept_apart() {
-    let text = load(&["--tenant_id=red"]).unwrap_err().to_string();
-    assert!(text.contains("tenant_id=red") && text.contains("--allow_unbuilt"), "{text}");
-    assert_eq!(load(&["--tenant_id=default"]).unwrap().warnings, Vec::<String>::new());
-    assert_eq!(load(&["--tenant_id=red", "--allow_unbuilt"]).unwrap().warnings.len(), 1);
+fn a_tenant_is_taken_by_its_name_and_one_that_cannot_be_is_refused() {
+    assert_eq!(load(&["--tenant_id=red"]).unwrap().tenant.name(), "red");
+    assert!(load(&["--tenant_id=default"]).unwrap().tenant.is_default());
+    assert!(load(&[]).unwrap().tenant.is_default());
+    let text = load(&["--tenant_id=_red"]).unwrap_err().to_string();
+    assert!(text.contains("tenant_id") && text.contains("does not begin with _"), "{text}");
 }
 
 #[test]

@@ -414,7 +414,8 @@ impl StoreClient {
         )
     }
 
-    /// Remove all objects without a running lease, or all with `force`. Returns how many.
+    /// Remove all objects of this tenant without a running lease, or all with `force`. Returns how
+    /// many.
     #[pyo3(signature = (force = Switch(false)))]
     fn remove_all(&self, py: Python<'_>, force: Switch) -> i64 {
         self.call(

@@ -18,7 +18,7 @@ pub(super) const CONFIGURATION: Group = Group {
         (&["MOONCAKE_CLIENT_HTTP_PORT"], Honoured("number of that port")),
         (
             &["MOONCAKE_TENANT_ID"],
-            Honoured("setup keyword tenant_id; tenants are not built, so only `default` is taken"),
+            Honoured("tenant whose keys this client means, setup keyword tenant_id"),
         ),
         (
             &["MOONCAKE_OFFLOAD_ENABLED"],

@@ -2,7 +2,7 @@
 //! Invariant: an entry is as long as its fields say, so a list of entries has one reading.
 
 use perigee_schemas::extent::extent_bytes;
-use perigee_schemas::limits::KEY_BYTES_MAX;
+use perigee_schemas::limits::STORED_KEY_BYTES_MAX;
 
 use super::fields::{FieldReader, FieldWriter};
 use crate::limits::{NAME_BYTES_MAX, SEGMENT_BYTES_MAX};
@@ -15,7 +15,7 @@ const TOMBSTONE: u8 = 2;
 /// Names of an object, as the master knows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// The key, at most `KEY_BYTES_MAX` bytes.
+    /// The key, at most `STORED_KEY_BYTES_MAX` bytes.
     pub key: Vec<u8>,
     /// The tenant; empty is the default one. At most [`NAME_BYTES_MAX`] bytes.
     pub tenant: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct Labels {
 impl Labels {
     /// Whether each name is as short as it must be, and the key is not empty.
     pub fn are_valid(&self) -> bool {
-        (1..=KEY_BYTES_MAX).contains(&self.key.len())
+        (1..=STORED_KEY_BYTES_MAX).contains(&self.key.len())
             && self.tenant.len() <= NAME_BYTES_MAX
             && self.group.len() <= NAME_BYTES_MAX
     }

@@ -1,6 +1,7 @@
 //! Copies and moves of single objects between segments. Invariant: this client only asks; the owner
 //! of the source copies.
 
+use crate::calls::check_key;
 use crate::client::{Store, refused};
 use crate::host::random_identity;
 use perigee_metrics::RpcKind;
@@ -18,6 +19,7 @@ impl Store {
     /// answer.
     pub fn create_task(&self, key: &str, spec: &TaskSpec<'_>) -> Result<Identity, Status> {
         self.while_open()?;
+        check_key(key)?;
         let id = random_identity().map_err(|_| Status::InternalError)?;
         let kind = match spec {
             TaskSpec::Copy { .. } => RpcKind::CreateCopyTask,

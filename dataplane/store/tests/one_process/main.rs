@@ -11,5 +11,6 @@ mod membership;
 mod ports;
 mod rails;
 mod tasks;
+mod tenants;
 mod unreachable;
 mod vanishing;

@@ -144,11 +144,11 @@ fn the_metadata_service_knows_what_is_mounted_and_unmounted_later() {
 }
 
 #[test]
-fn a_tenant_or_a_protocol_that_is_not_built_is_refused_by_name() {
+fn a_tenant_that_cannot_be_or_a_protocol_that_is_not_built_is_refused_by_name() {
     let cluster = master(&[]);
     let usual = || config(&cluster, ANY, 0);
     for (config, name, words) in [
-        (StoreConfig { tenant_id: "red".to_owned(), ..usual() }, "tenant_id", "not built"),
+        (StoreConfig { tenant_id: "_red".to_owned(), ..usual() }, "tenant_id", "printable"),
         (StoreConfig { protocol: "nvlink".to_owned(), ..usual() }, "protocol", "not built"),
         (StoreConfig { protocol: "tcpp".to_owned(), ..usual() }, "protocol", "write tcp, rdma"),
     ] {
@@ -157,7 +157,7 @@ fn a_tenant_or_a_protocol_that_is_not_built_is_refused_by_name() {
         assert!(text.starts_with(name) && text.contains(words), "{text}");
         assert_eq!(error.status(), Status::InvalidParams);
     }
-    for tenant in ["", "default"] {
+    for tenant in ["", "default", "red"] {
         let config = StoreConfig { tenant_id: tenant.to_owned(), ..usual() };
         Store::open_with(config, &environment(false)).unwrap().close();
     }

@@ -219,7 +219,7 @@ pub(super) fn remove(key: &str, force: bool) -> Vec<u8> {
 
 pub(super) fn remove_all() -> Vec<u8> {
     let mut builder = Builder::new();
-    let args = master::RemoveAllRequestArgs { force: true };
+    let args = master::RemoveAllRequestArgs { force: true, tenant: None };
     let root = master::RemoveAllRequest::create(&mut builder, &args);
     finished(builder, root)
 }
