@@ -2,8 +2,8 @@
 //! front, so every message, record and list holds keys of all tenants alike.
 //!
 //! A stored name is `MARK tenant MARK name`, or the name alone for the default tenant.
-//! Invariant: a tenant's name has no mark and no key of a user begins with one, so a stored name has
-//! one reading.
+//! Invariant: a tenant's name has no mark and no key of a user begins with one, so that a stored
+//! name has one reading.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -88,7 +88,8 @@ impl fmt::Display for TenantError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "a tenant's name has 1 to {TENANT_BYTES_MAX} printable ASCII characters and does not begin with _"
+            "a tenant's name has 1 to {TENANT_BYTES_MAX} printable ASCII characters and does not \
+             begin with _"
         )
     }
 }

@@ -18,6 +18,7 @@ mod removal;
 mod reports;
 mod segments;
 mod tasks;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
