@@ -65,7 +65,8 @@ void mooncake_store_destroy(mooncake_store_t store);
  * "http://host:port/metadata", "etcd://host:port" or "redis://host:port". global_segment_size:
  * bytes of memory to lend, 0 for none. local_buffer_size: 0 refuses mooncake_store_put(). protocol:
  * "tcp" (NULL is the same) or "rdma". device_name: RDMA devices with commas, NULL or "" for all.
- * master_server_addr: host:port, NULL for 127.0.0.1:50051. The tenant is that of MOONCAKE_TENANT_ID.
+ * master_server_addr: host:port, NULL for 127.0.0.1:50051. The tenant is that of
+ * MOONCAKE_TENANT_ID.
  *
  * Answers 0, -600, -900, or -1010 if the store is set up already.
  */

@@ -655,8 +655,8 @@ class MooncakeDistributedStore:
     def remove(self, key: str, force: bool = False) -> int:
         """Remove an object. Returns 0, -704 unknown, -706 while a lease runs unless `force`."""
     def remove_all(self, force: bool = False) -> int:
-        """Remove all objects of this tenant without a running lease, or all with `force`. Returns how
-        many.
+        """Remove all objects of this tenant without a running lease, or all with `force`. Returns
+        how many.
         """
     def remove_by_regex(self, regex_pattern: str, force: bool = False) -> int:
         """Remove the objects whose key contains a match. Returns how many, or -600 for a bad

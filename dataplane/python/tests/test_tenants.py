@@ -26,6 +26,7 @@ def by_dict(master, tenant):
     settings = {
         "local_hostname": "127.0.0.1",
         "metadata_server": "P2PHANDSHAKE",
+        "global_segment_size": "0",
         "local_buffer_size": str(LOCAL_BUFFER_BYTES),
         "master_server_addr": master,
         "tenant_id": tenant,
