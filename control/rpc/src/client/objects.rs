@@ -19,6 +19,17 @@ pub struct AskedReplicas {
     keys: usize,
 }
 
+/// Why replicas are looked up, which decides what the master does to the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupPurpose {
+    /// The bytes are read next: a read lease, which the reader gives back.
+    Read,
+    /// The caller asks where they lie: touched as by `exist`, no read lease.
+    Probe,
+    /// An operator looks: nothing changes.
+    Peek,
+}
+
 impl MasterClient {
     /// Whether each key can be read: 1, 0 or a negative code.
     ///
@@ -36,7 +47,7 @@ impl MasterClient {
         })
     }
 
-    /// Where each key can be read, under a lease unless `peek`.
+    /// Where each key can be read, and what this does to it.
     ///
     /// # Errors
     /// No answer in time.
@@ -44,9 +55,9 @@ impl MasterClient {
         &self,
         keys: &[S],
         single: bool,
-        peek: bool,
+        purpose: LookupPurpose,
     ) -> Result<LocatedBatch, CallError> {
-        let encode = |builder: &mut Builder| self.encode_lookup(builder, keys, single, peek);
+        let encode = |builder: &mut Builder| self.encode_lookup(builder, keys, single, purpose);
         self.call(MessageKind::GetReplicas, true, encode, |body| {
             LocatedBatch::decode(body, keys.len())
         })
@@ -57,7 +68,7 @@ impl MasterClient {
     /// one.
     pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
         let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
-        self.encode_lookup(&mut connection.builder, keys, false, false);
+        self.encode_lookup(&mut connection.builder, keys, false, LookupPurpose::Read);
         let deadline = Instant::now() + self.deadline();
         let given_back = self.returns.take();
         connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
@@ -249,10 +260,12 @@ impl MasterClient {
         builder: &mut Builder,
         keys: &[S],
         single: bool,
-        peek: bool,
+        purpose: LookupPurpose,
     ) {
         let keys = Some(stored(builder, &self.options.tenant, keys));
-        let args = master::GetReplicasRequestArgs { keys, single, peek };
+        let peek = purpose == LookupPurpose::Peek;
+        let probe = purpose == LookupPurpose::Probe;
+        let args = master::GetReplicasRequestArgs { keys, single, peek, probe };
         let root = master::GetReplicasRequest::create(builder, &args);
         builder.finish_minimal(root);
     }
