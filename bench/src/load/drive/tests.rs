@@ -193,7 +193,7 @@ fn a_stall_is_in_the_p99_of_an_open_loop_and_not_in_that_of_a_closed_one() {
 }
 
 #[test]
-fn operations_that_a_stall_leaves_for_after_the_end_are_told() {
+fn operations_that_a_stall_leaves_for_after_the_end_are_counted() {
     let span = Span { warm_up: Duration::ZERO, ..span(100, 0) };
     let overdue_of = |slow: Duration, span: &Span| {
         let mut workers = [SlowOnce { slow, quick: 10 }];
