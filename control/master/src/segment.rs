@@ -42,6 +42,9 @@ pub struct SegmentSpec {
     pub peer: Option<IpAddr>,
     /// What it is made of.
     pub kind: SegmentKind,
+    /// Objects of another life of the master lie there. Its owner announces them to each shard,
+    /// and only then it takes new ones.
+    pub has_objects: bool,
 }
 
 impl SegmentSpec {
@@ -59,6 +62,7 @@ impl SegmentSpec {
             protocol: "tcp".to_owned(),
             peer: None,
             kind: SegmentKind::Memory,
+            has_objects: false,
         }
     }
 
@@ -108,6 +112,12 @@ pub enum SegmentEvent {
         index: u32,
         /// Number of the oldest segment of the log that is left.
         oldest: u32,
+    },
+    /// Generations are at least this one from now on: an owner has heard of smaller ones of an
+    /// earlier master.
+    Raised {
+        /// The least generation that is given.
+        generation: u64,
     },
     /// The segment is gone with all its replicas.
     Unmounted {

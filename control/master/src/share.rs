@@ -28,6 +28,9 @@ pub(crate) struct SegmentShare {
     pub(crate) segment_usable_bytes: u64,
     /// Until then the other shards are taken to have no room to spare.
     pub(crate) dry_until_ms: u64,
+    /// While the segment is being rebuilt: up to which offset its owner has announced what lies
+    /// there.
+    pub(crate) announced_until: Option<u64>,
     /// Of a disk: number of the oldest segment of its log.
     pub(crate) oldest_sequence: u32,
     /// Of a disk: payload bytes of the copies that lie there.
@@ -39,6 +42,7 @@ impl SegmentShare {
     pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator) -> Self {
         Self {
             segment_usable_bytes: spec.bytes,
+            announced_until: (spec.has_objects && spec.kind == SegmentKind::Memory).then_some(0),
             spec,
             allocator,
             state: ShareState::Live,
@@ -71,7 +75,12 @@ impl SegmentShare {
 
     /// Whether it is memory that takes new objects.
     pub(crate) fn is_live(&self) -> bool {
-        self.state == ShareState::Live && !self.is_disk()
+        self.state == ShareState::Live && !self.is_disk() && self.announced_until.is_none()
+    }
+
+    /// Whether its owner has not announced all that lies there.
+    pub(crate) fn is_rebuilding(&self) -> bool {
+        self.is_readable() && self.announced_until.is_some()
     }
 
     /// Whether it is a disk that takes copies of a size.

@@ -18,6 +18,7 @@ use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, master};
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -84,6 +85,11 @@ impl MasterClient {
     /// The life of the master that answered last; 0 before the first call.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Addresses of the master, the one that answered last first; none if its name has none now.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.address.all()
     }
 
     /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must
@@ -188,7 +194,8 @@ impl MasterClient {
         if self.breaker.is_open() {
             return Err(CallError::Broken { address: self.options.address.clone() });
         }
-        let hello = Hello::new(self.options.role, self.options.client);
+        let mut hello = Hello::new(self.options.role, self.options.client);
+        hello.met = self.epoch();
         let opened = self.address.open(&hello, (self.options.connect_deadline, deadline));
         if let Err(CallError::Unreachable { source, .. }) = &opened
             && source.kind() == std::io::ErrorKind::TimedOut

@@ -22,5 +22,5 @@ pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;
 pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
 pub use reply::{Counted, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch};
-pub use request::{LentSegments, SegmentOffer, WirePlacement, WriteForm};
+pub use request::{LentSegments, MountForm, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

@@ -111,14 +111,29 @@ pub(crate) fn placement(
     )
 }
 
+/// How segments are mounted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MountForm<'a> {
+    /// The client answers a request to mount again.
+    pub is_remount: bool,
+    /// Number of the request, see [`LentSegments::mounts`].
+    pub number: u64,
+    /// Segments in which objects of another life of the master lie, which their owner announces.
+    pub announces: &'a [Identity],
+    /// Largest generation that the client has heard of from another life of the master.
+    pub generation: u64,
+}
+
 pub(crate) fn mount(
     builder: &mut RequestBuilder,
     client: Identity,
     segments: &[SegmentOffer],
-    remount: bool,
-    number: u64,
+    form: &MountForm<'_>,
 ) {
     let offers: Vec<_> = segments.iter().map(|segment| offer(builder, client, segment)).collect();
+    let announces: Vec<bool> =
+        segments.iter().map(|segment| form.announces.contains(&segment.id)).collect();
+    let announces = Some(builder.create_vector(&announces));
     let segments = builder.create_vector(&offers);
     let root = master::MountRequest::create(
         builder,
@@ -126,8 +141,10 @@ pub(crate) fn mount(
             client_high: client.high(),
             client_low: client.low(),
             segments: Some(segments),
-            remount,
-            number,
+            remount: form.is_remount,
+            number: form.number,
+            generation: form.generation,
+            announces,
         },
     );
     builder.finish_minimal(root);

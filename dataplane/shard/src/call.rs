@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 struct CallAnswer<R> {
-    value: Option<R>,
+    /// `Some(None)` if who was to answer is gone.
+    value: Option<Option<R>>,
     waker: Option<Waker>,
 }
 
@@ -22,27 +23,52 @@ pub struct Call<E: Environment, R: 'static> {
     posted: bool,
 }
 
+/// The way back of a call's answer. Dropping it says that there is none.
+pub struct CallReply<E: Environment, R: Send + 'static> {
+    back: E::Mailbox,
+    name: Local<RefCell<CallAnswer<R>>>,
+    is_sent: bool,
+}
+
+impl<E: Environment, R: Send + 'static> CallReply<E, R> {
+    /// Answers.
+    pub fn send(mut self, value: R) {
+        self.post(Some(value));
+    }
+
+    fn post(&mut self, value: Option<R>) {
+        if std::mem::replace(&mut self.is_sent, true) {
+            return;
+        }
+        let name = self.name;
+        self.back.post(Box::new(move |ours: &E| {
+            if let Some(answer) = ours.local(name) {
+                let mut answer = answer.borrow_mut();
+                answer.value = Some(value);
+                if let Some(waker) = answer.waker.take() {
+                    waker.wake();
+                }
+            }
+        }));
+    }
+}
+
+impl<E: Environment, R: Send + 'static> Drop for CallReply<E, R> {
+    fn drop(&mut self) {
+        self.post(None);
+    }
+}
+
 impl<E: Environment, R: Send + 'static> Call<E, R> {
     pub(crate) fn post(
         environment: &E,
         to: &E::Mailbox,
-        work: impl FnOnce(&E) -> R + Send + 'static,
+        work: impl FnOnce(&E, CallReply<E, R>) + Send + 'static,
     ) -> Self {
         let answer = Rc::new(RefCell::new(CallAnswer { value: None, waker: None }));
         let name = environment.keep(answer.clone());
-        let back = environment.mailbox().clone();
-        let posted = to.post(Box::new(move |theirs: &E| {
-            let value = work(theirs);
-            back.post(Box::new(move |ours: &E| {
-                if let Some(answer) = ours.local(name) {
-                    let mut answer = answer.borrow_mut();
-                    answer.value = Some(value);
-                    if let Some(waker) = answer.waker.take() {
-                        waker.wake();
-                    }
-                }
-            }));
-        }));
+        let reply = CallReply { back: environment.mailbox().clone(), name, is_sent: false };
+        let posted = to.post(Box::new(move |theirs: &E| work(theirs, reply)));
         Self { environment: environment.clone(), answer, name, posted }
     }
 }
@@ -56,7 +82,7 @@ impl<E: Environment, R> Future for Call<E, R> {
         }
         let mut answer = self.answer.borrow_mut();
         match answer.value.take() {
-            Some(value) => Poll::Ready(Some(value)),
+            Some(value) => Poll::Ready(value),
             None => {
                 answer.waker = Some(context.waker().clone());
                 Poll::Pending

@@ -1,7 +1,7 @@
 //! What a shard sees of the machine. Production implements it on io_uring or epoll, simulation with
 //! a seed.
 
-use crate::call::Call;
+use crate::call::{Call, CallReply};
 use crate::local::{Local, Locals};
 use crate::mailbox::Job;
 use perigee_reactor::Message;
@@ -88,6 +88,15 @@ pub trait Environment: Clone + 'static {
         &self,
         to: &Self::Mailbox,
         work: impl FnOnce(&Self) -> R + Send + 'static,
+    ) -> Call<Self, R> {
+        Call::post(self, to, move |theirs, reply| reply.send(work(theirs)))
+    }
+
+    /// As [`Environment::call`], for work that answers later.
+    fn call_later<R: Send + 'static>(
+        &self,
+        to: &Self::Mailbox,
+        work: impl FnOnce(&Self, CallReply<Self, R>) + Send + 'static,
     ) -> Call<Self, R> {
         Call::post(self, to, work)
     }

@@ -35,7 +35,7 @@ mod wake_count;
 mod watchdog;
 
 pub use admission::{Admission, Admitted};
-pub use call::Call;
+pub use call::{Call, CallReply};
 pub use clock::{monotonic, monotonic_ms};
 pub use clock_sync::{ClockDiscipline, clock_discipline};
 pub use deadline::{at_most, connect_within, within};

@@ -2,9 +2,11 @@
 //! and segments.
 
 use super::copy_turns::CopyTurns;
+use super::followers::Followers;
 use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
+use super::rebuild::RebuildWindow;
 use super::shortage::ShortageLog;
 use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
@@ -61,6 +63,13 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) listings: Listings,
     /// What may still be said of segments that come and go.
     pub(crate) log_budget: LogBudget,
+    pub(crate) followers: Followers<E>,
+    /// What all shards know of the restart of the master.
+    pub(super) window: RebuildWindow,
+    /// Segments that are being rebuilt here.
+    pub(super) rebuilding: Cell<usize>,
+    /// When the shard began.
+    pub(super) began: Duration,
     members: OnceCell<Arc<[Member<E>]>>,
     /// Who waits for them.
     waiting: RefCell<Option<Waker>>,
@@ -76,8 +85,13 @@ impl<E: Environment> ControlShard<E> {
         epoch: u64,
         expiry_listener: Option<Sender<Vec<String>>>,
         listings: Listings,
+        window: RebuildWindow,
     ) -> Self {
         Self {
+            began: environment.now(),
+            followers: Followers::default(),
+            window,
+            rebuilding: Cell::new(0),
             environment,
             index: keys.settings().index,
             keys: RefCell::new(keys),
@@ -137,6 +151,7 @@ impl<E: Environment> ControlShard<E> {
     pub(crate) async fn tick(&self, pace: Duration) {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(self.now_ms(), TICK_BUDGET);
+            self.flush_records().await;
             self.borrow_for_watermark().await;
             let now_ms = self.now_ms();
             self.shortage.report(self.index, &self.keys.borrow(), now_ms);
@@ -167,6 +182,8 @@ impl<E: Environment> ControlShard<E> {
         let now = self.now_ms();
         let mut keys = self.keys.borrow_mut();
         events.iter().for_each(|event| keys.apply(now, event));
+        drop(keys);
+        self.count_rebuilding();
     }
 }
 

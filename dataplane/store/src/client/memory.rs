@@ -18,6 +18,7 @@ impl Store {
     /// Has the master mount what is served already.
     fn mount(&self, (offer, number): (SegmentOffer, u64)) -> Result<SegmentId, StoreError> {
         let id = offer.id;
+        self.ledger.add(id, offer.bytes);
         let mounted = self.master.mount(&[offer], false, number);
         let verdict = match mounted {
             Ok(statuses) => statuses
@@ -32,6 +33,7 @@ impl Store {
             // A request without an answer may still be carried out: the next heartbeat tells that
             // the segment is gone.
             self.donation.remove(id);
+            self.ledger.remove(id);
             debug_assert!(!self.donation.offers_segment(id), "it is given back at once");
         }
         verdict.map(|()| id)
@@ -93,12 +95,14 @@ impl Store {
         assert_eq!(statuses.len(), ids.len(), "one answer per segment");
         let settled = ids.iter().zip(statuses).map(|(id, status)| match status {
             Status::Ok => {
+                self.ledger.remove(*id);
                 self.donation.retire(*id, Duration::from_millis(grace_ms));
                 Status::Ok
             }
             // A restarted master does not know it yet: it has no readers, and the master will not
             // learn of it any more.
             Status::SegmentNotFound if self.donation.offers_segment(*id) => {
+                self.ledger.remove(*id);
                 self.donation.remove(*id);
                 Status::Ok
             }

@@ -1,0 +1,118 @@
+//! The ledger of a process on a thread of its own, for the threads of a store.
+//! Invariant: a store without this thread works all the same; its objects do not outlive the
+//! master.
+
+use super::{Prepared, SegmentLedger};
+use perigee_rpc::MasterClient;
+use perigee_schemas::Identity;
+use perigee_shard::{Environment, ShardEnvironment, ShardOf, ShardOptions};
+use std::rc::Rc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Longest wait for the thread to come up, to end, or to answer.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// Pause between two looks whether the thread is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+type Ledger = SegmentLedger<ShardEnvironment>;
+
+/// The running thread; it starts with the first segment.
+pub(crate) struct LedgerKeeper {
+    master: Arc<MasterClient>,
+    is_lost: Arc<dyn Fn() + Send + Sync>,
+    thread: Mutex<Option<ShardOf<Ledger>>>,
+}
+
+impl LedgerKeeper {
+    /// No thread runs yet. `is_lost` is called when a master has broken off.
+    pub(crate) fn new(
+        master: &Arc<MasterClient>,
+        is_lost: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let (master, is_lost) = (master.clone(), Arc::new(is_lost));
+        Self { master, is_lost, thread: Mutex::default() }
+    }
+
+    /// Keeps the book of a segment from now on.
+    pub(crate) fn add(&self, segment: Identity, bytes: u64) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            *thread = self.start();
+        }
+        if let Some(thread) = &*thread {
+            thread.with(move |ledger| {
+                if let Err(error) = ledger.add(segment, bytes) {
+                    tracing::warn!(%segment, %error, "Objects will not outlive the master");
+                }
+            });
+        }
+    }
+
+    /// A segment is gone.
+    pub(crate) fn remove(&self, segment: Identity) {
+        self.with(move |ledger| ledger.remove(segment));
+    }
+
+    /// What a master in this life must know before the segments are mounted again.
+    pub(crate) fn prepare(&self, life: u64) -> Prepared {
+        let (send, receive) = channel();
+        self.with(move |ledger| {
+            let (ledger, environment) = (ledger.clone(), ledger.environment.clone());
+            environment.spawn(async move {
+                let _ = send.send(ledger.prepare(life).await);
+            });
+        });
+        receive.recv_timeout(DEADLINE).unwrap_or_default()
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.with(|ledger| ledger.stop());
+            if let Err(error) = thread.join(DEADLINE) {
+                tracing::debug!(%error, "The ledger's thread is left behind");
+            }
+        }
+    }
+
+    fn with(&self, work: impl FnOnce(&Rc<Ledger>) + Send + 'static) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = &*thread {
+            thread.with(work);
+        }
+    }
+
+    fn start(&self) -> Option<ShardOf<Ledger>> {
+        let (master, is_lost) = (self.master.clone(), self.is_lost.clone());
+        // Nobody waits for what it does: it does not poll.
+        let options =
+            ShardOptions { poll: Duration::ZERO, ..ShardOptions::named("perigee-ledger") };
+        let make = async move |environment: &ShardEnvironment| {
+            let client = master.client();
+            let addresses = move || master.addresses();
+            let ledger = SegmentLedger::new(environment, client, addresses, move || is_lost());
+            Ok::<_, std::convert::Infallible>((ledger, ()))
+        };
+        let run = async |ledger: Rc<Ledger>| {
+            while !ledger.is_stopped.get() {
+                ledger.environment.sleep(LOOK).await;
+            }
+        };
+        match ShardOf::start(options, DEADLINE, make, run) {
+            Ok((thread, ())) => Some(thread),
+            Err(error) => {
+                tracing::warn!(%error, "Objects in the segments of this process will not outlive the master");
+                None
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for LedgerKeeper {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("LedgerKeeper").finish_non_exhaustive()
+    }
+}
