@@ -244,6 +244,8 @@ impl<E: Environment> SegmentLedger<E> {
                 return None;
             }
         };
+        // Messages are short, and one read takes all that have come.
+        frames.buffer().expect_ahead(BUSY_BYTES);
         Some(Source { frames, life: welcome.epoch, shard, shards })
     }
 
