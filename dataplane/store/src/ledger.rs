@@ -40,7 +40,7 @@ const REST: Duration = Duration::from_millis(20);
 /// After so many bytes in one read there is no pause: the kernel holds only so many.
 const BUSY_BYTES: usize = 64 << 10;
 /// How long the last words of a master that is gone may take.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What the next master must know before it mounts the segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -55,6 +55,8 @@ fn survive(flags: &[&str], flags_after: &[&str]) {
     let mut cluster = cluster;
     for life in 1..=3 {
         cluster = restart(&cluster, flags_after);
+        // Owners may be late where many tests run.
+        until("the owner", || get(&client, &name(1)).ok());
         for number in 0..KEYS {
             let found = get(&client, &name(number));
             if removed(number) {
