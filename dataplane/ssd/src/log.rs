@@ -140,6 +140,26 @@ impl Log {
         self.is_closed = true;
     }
 
+    /// A new file could not be made, so no byte of a header was written: the disk has no more files
+    /// from now on, and the next segment takes the place of the oldest. False if the segment was to
+    /// take that place already.
+    pub fn start_refused(&mut self) -> bool {
+        let Some(starting) = self.starting.take_if(|starting| starting.recycled.is_none()) else {
+            return false;
+        };
+        self.segments.forget_new(starting.slot);
+        self.superblock.segments = self.segments.files();
+        true
+    }
+
+    /// Whether an object can be written at all.
+    ///
+    /// # Errors
+    /// `TooLarge` or `Labels`.
+    pub fn check_object(&self, object: &NewObject) -> Result<(), LogError> {
+        open_segment::check_object(object, self.superblock.segment_bytes)
+    }
+
     /// Places a batch: first the objects, then the tombstones, in the open segment.
     ///
     /// # Errors
@@ -225,6 +245,22 @@ impl Log {
     pub fn close(&mut self) {
         self.open = None;
         self.is_closed = true;
+    }
+
+    /// The newest segment; 0 if there is none.
+    pub fn newest(&self) -> u32 {
+        self.segments.newest().unwrap_or_default()
+    }
+
+    /// The first segment that can be read, or the next one if there is none.
+    pub fn oldest(&self) -> u32 {
+        let oldest = self.segments.oldest_from(self.superblock.void_before);
+        oldest.unwrap_or(self.next_sequence)
+    }
+
+    /// Number of segments that can be read, the open one too.
+    pub fn live_segments(&self) -> usize {
+        self.segments.count_from(self.superblock.void_before)
     }
 
     /// The read of an object's image, unless its segment has gone. [`Log::end_read`] must follow.

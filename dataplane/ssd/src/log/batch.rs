@@ -2,7 +2,7 @@
 
 use perigee_schemas::disk_address::DiskAddress;
 
-use crate::format::Labels;
+use crate::format::{Entry, Labels};
 
 /// An object to write. The bytes of its image stay where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,13 @@ pub struct NewObject {
     pub frequency: u8,
     /// Its names.
     pub labels: Labels,
+}
+
+impl NewObject {
+    /// Bytes of its entry.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        Entry::bytes_with(&self.labels)
+    }
 }
 
 /// A copy that is void. It is written after the copy itself was announced, so it always lies

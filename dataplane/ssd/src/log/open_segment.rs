@@ -139,6 +139,13 @@ impl OpenSegment {
     }
 }
 
+/// Whether an object fits into an empty segment, with names that are valid.
+pub(super) fn check_object(object: &NewObject, segment_bytes: u32) -> Result<(), LogError> {
+    let layout = Layout::of(std::slice::from_ref(object), &[])?;
+    let fits = layout.fits(BLOCK_BYTES, 0, segment_bytes);
+    if fits { Ok(()) } else { Err(LogError::TooLarge(object.payload_bytes)) }
+}
+
 /// A batch before it has a place: offsets from its start.
 struct Layout {
     images: Vec<PlacedImage>,

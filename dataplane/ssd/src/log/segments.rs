@@ -39,6 +39,25 @@ impl Segments {
         self.next_slot = self.next_slot.max(slot + 1);
     }
 
+    /// A new file could not be made.
+    pub(super) fn forget_new(&mut self, slot: u32) {
+        debug_assert_eq!(slot + 1, self.next_slot, "it was the newest");
+        self.next_slot = slot;
+    }
+
+    /// Files that there are.
+    pub(super) fn files(&self) -> u32 {
+        (self.by_sequence.len() + self.free.len() + self.foreign.len()) as u32
+    }
+
+    pub(super) fn oldest_from(&self, first: u32) -> Option<u32> {
+        self.by_sequence.range(first..).next().map(|(sequence, _)| *sequence)
+    }
+
+    pub(super) fn count_from(&self, first: u32) -> usize {
+        self.by_sequence.range(first..).count()
+    }
+
     pub(crate) fn newest(&self) -> Option<u32> {
         self.by_sequence.last_key_value().map(|(sequence, _)| *sequence)
     }

@@ -136,8 +136,8 @@ impl SegmentScan {
                 .filter(is_ours)
                 .map(|header| header.sequence),
             first_summary: Summary::decode(summary).ok().filter(first).map(|first| first.sequence),
-            is_blank: bytes.len() == 2 * BLOCK_BYTES as usize
-                && bytes.iter().all(|byte| *byte == 0),
+            // A file that is shorter was made, and not used before its process died.
+            is_blank: bytes.iter().all(|byte| *byte == 0),
         }
     }
 
