@@ -50,12 +50,18 @@ pub enum MessageKind {
     Move = 41,
     Rails = 42,
     Pairs = 43,
+    FetchDemotions = 50,
+    EndDemotions = 51,
+    FetchTombstones = 52,
+    ConfirmTombstones = 53,
+    AnnounceCopies = 54,
+    Recycled = 55,
     /// Answer to a request of any kind; the body is that kind's reply.
     Reply = 100,
 }
 
 impl MessageKind {
-    const ALL: [MessageKind; 27] = [
+    const ALL: [MessageKind; 33] = [
         MessageKind::Hello,
         MessageKind::Welcome,
         MessageKind::Failure,
@@ -82,6 +88,12 @@ impl MessageKind {
         MessageKind::Move,
         MessageKind::Rails,
         MessageKind::Pairs,
+        MessageKind::FetchDemotions,
+        MessageKind::EndDemotions,
+        MessageKind::FetchTombstones,
+        MessageKind::ConfirmTombstones,
+        MessageKind::AnnounceCopies,
+        MessageKind::Recycled,
         MessageKind::Reply,
     ];
 

@@ -65,7 +65,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [MessageKind; 23] = [
+    const KINDS: [MessageKind; 29] = [
         MessageKind::Exist,
         MessageKind::GetReplicas,
         MessageKind::PutStart,
@@ -87,6 +87,12 @@ pub fn message(bytes: &[u8]) -> bool {
         MessageKind::CreateTask,
         MessageKind::QueryTask,
         MessageKind::GiveBack,
+        MessageKind::FetchDemotions,
+        MessageKind::EndDemotions,
+        MessageKind::FetchTombstones,
+        MessageKind::ConfirmTombstones,
+        MessageKind::AnnounceCopies,
+        MessageKind::Recycled,
         MessageKind::Rails,
         MessageKind::Pairs,
     ];
@@ -144,6 +150,12 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
         MessageKind::Move => walk!(mover::MoveRequest<'_>),
         MessageKind::Rails => walk!(rails_rpc::RailsRequest<'_>),
         MessageKind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
+        MessageKind::FetchDemotions => walk!(rpc::FetchDemotionsRequest<'_>),
+        MessageKind::EndDemotions => walk!(rpc::EndDemotionsRequest<'_>),
+        MessageKind::FetchTombstones => walk!(rpc::FetchTombstonesRequest<'_>),
+        MessageKind::ConfirmTombstones => walk!(rpc::ConfirmTombstonesRequest<'_>),
+        MessageKind::AnnounceCopies => walk!(rpc::AnnounceCopiesRequest<'_>),
+        MessageKind::Recycled => walk!(rpc::RecycledRequest<'_>),
         MessageKind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
@@ -154,6 +166,8 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
             rpc::PingReply<'_>,
             rpc::QuerySegmentsReply<'_>,
             rpc::FetchMovesReply<'_>,
+            rpc::FetchDemotionsReply<'_>,
+            rpc::FetchTombstonesReply<'_>,
             rpc::CreateTaskReply<'_>,
             rpc::QueryTaskReply<'_>,
             mover::MoveReply<'_>,

@@ -58,6 +58,7 @@ pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
+pub use perigee_schemas::SegmentKind;
 pub use placement::{PutConfig, SoftPin};
 pub use policy::PolicyName;
 pub use refusal::JobRefusal;
@@ -65,7 +66,7 @@ pub use registry::{
     ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,
     SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
-pub use segment::{SegmentEvent, SegmentKind, SegmentSpec};
+pub use segment::{SegmentEvent, SegmentSpec};
 pub use settings::{OffloadSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack, KeyShard,

@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod client_state;
 mod confirm;
+mod disks;
 mod drain;
 mod drain_request;
 mod expire;

@@ -185,6 +185,18 @@ impl KeyShard {
         self.space.gauges_of(segment, self.replicas.count_in(segment))
     }
 
+    /// This shard's copies on a mounted disk in numbers. Its room is not shared between shards.
+    pub fn disk_gauge(&self, disk: u32) -> Option<SegmentGauges> {
+        let share = self.space.readable(disk).filter(|share| share.is_disk())?;
+        Some(SegmentGauges {
+            segment: disk,
+            capacity_bytes: 0,
+            allocated_bytes: share.copied_bytes,
+            largest_free_bytes: 0,
+            replicas: self.replicas.count_in(disk) as u64,
+        })
+    }
+
     /// Starts a call: time never goes back.
     fn begin(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
+use perigee_schemas::SegmentKind;
 
 use crate::limits::SHARE_ALIGNMENT_BYTES;
-use crate::segment::{SegmentKind, SegmentSpec};
+use crate::segment::SegmentSpec;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShareState {

@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod returns;
 
+pub use client::disks::{EndedDemotion, FoundCopy};
 pub use client::membership::Pong;
 pub use client::moves::EndedMove;
 pub use client::objects::AskedReplicas;
@@ -21,6 +22,9 @@ pub use client::tasks::{Task, TaskKind, TaskRefusal, TaskSpec, TaskState};
 pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;
 pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
-pub use reply::{Counted, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch};
+pub use reply::{
+    Counted, DemotionBatch, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch,
+    Tombstone,
+};
 pub use request::{LentSegments, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

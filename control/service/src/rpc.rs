@@ -3,6 +3,7 @@
 mod call;
 mod codec;
 mod connection;
+mod disk_calls;
 mod dispatch;
 mod key_calls;
 mod limits;

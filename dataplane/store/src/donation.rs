@@ -10,7 +10,7 @@ use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, ShortagePolicy};
 use perigee_rdma::Rdma;
 use perigee_rpc::{LentSegments, SegmentOffer};
-use perigee_schemas::Identity;
+use perigee_schemas::{Identity, SegmentKind};
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
 use std::collections::BTreeSet;
 use std::mem::{Discriminant, discriminant};
@@ -153,6 +153,7 @@ impl Donation {
             host_id: self.host_id.clone(),
             rendezvous,
             protocol: self.protocol.clone(),
+            kind: SegmentKind::Memory,
         };
         let segment = Arc::new(segment);
         self.table.insert(offer.id, segment.clone());

@@ -143,6 +143,12 @@ impl KeyShard {
         }
     }
 
+    /// The number of a mounted disk.
+    pub fn disk_number(&self, id: u128) -> Option<u32> {
+        let is_it = |disk: &&u32| self.space.get(**disk).is_some_and(|share| share.spec.id == id);
+        self.space.disks().iter().find(is_it).copied()
+    }
+
     /// Copies of a disk that are void, the oldest first; for their owner, until they are confirmed.
     ///
     /// # Errors

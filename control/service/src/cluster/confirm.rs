@@ -5,8 +5,9 @@
 
 use super::control_shard::ControlShard;
 use flatbuffers::FlatBufferBuilder;
-use perigee_master::{Registry, SegmentSpec};
+use perigee_master::{Registry, SegmentKind, SegmentSpec};
 use perigee_port::{FrameBudget, Frames, connect};
+use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::message::decode;
@@ -117,13 +118,20 @@ async fn ask<E: Environment>(frames: &mut Frames<E>, spec: &SegmentSpec) -> io::
     }
 }
 
-/// The frame that asks for the last byte of a segment.
+/// The frame that asks for the last byte of a segment, or for one that no disk has.
 fn question(spec: &SegmentSpec) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     // Owners wait for a frame of the length that it has with all defaults.
     builder.force_defaults(true);
     let id = Identity(spec.id);
-    let last = mover::Piece::new(spec.bytes.saturating_sub(1), 1);
+    let last = match spec.kind {
+        SegmentKind::Memory => mover::Piece::new(spec.bytes.saturating_sub(1), 1),
+        // No log has such a segment, so that its disk is not touched.
+        SegmentKind::Disk => {
+            let nowhere = DiskAddress { sequence: u32::MAX, offset: 0 };
+            mover::Piece::new(nowhere.pack(), 1)
+        }
+    };
     let args = mover::MoveRequestArgs {
         direction: mover::Direction::Read,
         segment_high: id.high(),

@@ -15,6 +15,8 @@ pub(crate) struct PingAnswer {
     pub(crate) must_mount: bool,
     /// The client is to ask for moves.
     pub(crate) has_moves: bool,
+    /// The client is to ask for demotions and tombstones.
+    pub(crate) has_disk_work: bool,
 }
 
 impl<E: Environment> ControlShard<E> {
@@ -90,14 +92,17 @@ impl<E: Environment> ControlShard<E> {
                     ListedSegments { segments: &segments, usable_bytes: &usable_bytes, mounts };
                 state = registry.agree(client.0, &holdings);
             }
-            PingAnswer {
+            let pong = PingAnswer {
                 must_mount: state != ClientState::Ok,
                 has_moves: registry.has_moves(client.0),
-            }
+                has_disk_work: false,
+            };
+            (pong, registry.has_disks(client.0))
         };
-        let pong = self.change_registry(change).await;
+        let (mut pong, has_disks) = self.change_registry(change).await?;
+        pong.has_disk_work = has_disks && self.has_disk_work(client).await;
         self.confirm_segments(client).await;
-        pong
+        Some(pong)
     }
 
     /// A client leaves: all its segments go at once.

@@ -39,7 +39,7 @@ pub(super) fn key_settings(
         eviction_ratio: config.eviction.ratio,
         watermark_ratio: config.eviction.high_watermark_ratio,
         policy: config.eviction.policy,
-        offload: None,
+        offload: config.offload,
         put_discard_timeout_ms: config.writes.discard_timeout_ms,
         put_release_timeout_ms: config.writes.release_timeout_ms,
         task_retries_max: config.tasks.retries_max,

@@ -1,7 +1,9 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
 use super::call::{CallRefusal, ReplyBuilder};
-use super::{RpcConnection, key_calls, move_calls, segment_calls, set_calls, task_calls};
+use super::{
+    RpcConnection, disk_calls, key_calls, move_calls, segment_calls, set_calls, task_calls,
+};
 use crate::cluster::ControlShard;
 use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
@@ -36,6 +38,14 @@ pub(super) async fn answer<E: Environment>(
         MessageKind::EndMoves => move_calls::end(shard, body, builder).await?,
         MessageKind::CreateTask => task_calls::create(shard, body, builder).await?,
         MessageKind::QueryTask => task_calls::query(shard, body, builder).await?,
+        MessageKind::FetchDemotions => disk_calls::fetch_demotions(shard, body, builder).await?,
+        MessageKind::EndDemotions => disk_calls::end_demotions(shard, body, builder).await?,
+        MessageKind::FetchTombstones => disk_calls::fetch_tombstones(shard, body, builder).await?,
+        MessageKind::ConfirmTombstones => {
+            disk_calls::confirm_tombstones(shard, body, builder).await?
+        }
+        MessageKind::AnnounceCopies => disk_calls::announce_copies(shard, body, builder).await?,
+        MessageKind::Recycled => disk_calls::recycled(shard, body, builder).await?,
         MessageKind::GiveBack
         | MessageKind::Hello
         | MessageKind::Welcome

@@ -112,6 +112,7 @@ pub(crate) fn samples() -> Vec<SegmentUse> {
             host_id: "host".to_owned(),
             rendezvous: String::new(),
             protocol: "tcp".to_owned(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         },
         used_bytes,
         state: 1,

@@ -3,7 +3,7 @@
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::*;
-use crate::segment::SegmentKind;
+use perigee_schemas::SegmentKind;
 
 /// The owner of segment 0 and of its disk.
 const OWNER: u128 = 100;

@@ -45,26 +45,27 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Bool,
         "false",
         "Copy at eviction instead of after the write",
-    )
-    .not_built(OFFLOAD),
+    ),
     Flag::new(
         "offload_force_evict",
         ValueKind::Bool,
         "false",
         "Evict without a copy when the queue is full",
+    ),
+    Flag::new(
+        "offloading_queue_limit",
+        ValueKind::Uint64,
+        "50000",
+        "Objects on their way to SSDs at a time",
     )
-    .not_built(OFFLOAD),
-    Flag::new("offloading_queue_limit", ValueKind::Uint64, "50000", "Objects waiting per SSD")
-        .within(1, QUEUE_MAX)
-        .not_built(OFFLOAD),
+    .within(1, QUEUE_MAX),
     Flag::new(
         "offload_cap_ratio",
         ValueKind::Double,
         "0.5",
-        "Share of the queue one eviction round may fill",
+        "Share of a segment's memory that may be on its way to an SSD",
     )
-    .within_number(0.0, 1.0)
-    .not_built(OFFLOAD),
+    .within_number(0.0, 1.0),
     Flag::new(
         "promotion_on_hit",
         ValueKind::Bool,
