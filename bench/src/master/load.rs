@@ -4,7 +4,9 @@
 
 use std::time::Instant;
 
-use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer, WirePlacement, WriteForm};
+use perigee_rpc::{
+    ClientOptions, LookupPurpose, MasterClient, SegmentOffer, WirePlacement, WriteForm,
+};
 use perigee_schemas::{Identity, Status};
 
 use crate::error::BenchError;
@@ -134,7 +136,7 @@ impl<'k> Asker<'k> {
             Ask::Exist => expect_codes(&self.client.exist(keys, false)?, 1, keys[0]),
             Ask::Absent => expect_codes(&self.client.exist(keys, false)?, 0, keys[0]),
             Ask::Locate => {
-                let located = self.client.get_replicas(keys, false, false)?;
+                let located = self.client.get_replicas(keys, false, LookupPurpose::Read)?;
                 expect("locate", keys[0], &located.places.status)
             }
             Ask::Put => {

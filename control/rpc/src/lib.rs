@@ -16,7 +16,7 @@ mod returns;
 
 pub use client::membership::Pong;
 pub use client::moves::EndedMove;
-pub use client::objects::AskedReplicas;
+pub use client::objects::{AskedReplicas, LookupPurpose};
 pub use client::tasks::{Task, TaskKind, TaskRefusal, TaskSpec, TaskState};
 pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;

@@ -2,6 +2,7 @@
 //! Invariant: a refusal names the remote range of the piece.
 
 use crate::error::EngineError;
+use perigee_memory::MemoryGone;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_mover::{Moved, PeerError};
 use perigee_schemas::Status;
@@ -21,9 +22,12 @@ pub(crate) struct RequestPiece {
 impl RequestPiece {
     /// CRC-32C of its local bytes.
     ///
+    /// # Errors
+    /// They cannot be read.
+    ///
     /// # Safety
-    /// They must be readable host memory.
-    pub(crate) unsafe fn sum(&self) -> u32 {
+    /// They must be host memory of this process, as far as it is there.
+    pub(crate) unsafe fn sum(&self) -> Result<u32, MemoryGone> {
         // SAFETY: the caller's promise.
         unsafe { crc32c_raw(self.local as *const u8, self.bytes as usize) }
     }

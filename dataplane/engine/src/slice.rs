@@ -134,7 +134,9 @@ unsafe impl Slice for RequestSlice {
     fn checksums(&self) -> Vec<u32> {
         // SAFETY: the submitter of the batch keeps its local ranges valid until it is over, and it
         // is not over before this slice has reported.
-        self.pieces.iter().map(|piece| unsafe { piece.sum() }).collect()
+        let sums = self.pieces.iter().map(|piece| unsafe { piece.sum() });
+        // Memory that is not there cannot be sent either, and that is the error then.
+        sums.map(Result::unwrap_or_default).collect()
     }
 
     fn prepare(&mut self) -> Result<(), PeerError> {
@@ -156,7 +158,15 @@ unsafe impl Slice for RequestSlice {
         assert_eq!(pieces.len(), reply.status.len(), "a status for each piece");
         for (index, (piece, status)) in pieces.iter().zip(&reply.status).enumerate() {
             // SAFETY: as in `checksums`.
-            let sum = summed.then(|| unsafe { piece.sum() });
+            let sum = summed.then(|| unsafe { piece.sum() }).transpose();
+            let sum = match sum {
+                Ok(sum) => sum,
+                Err(gone) => {
+                    let error = EngineError::Peer(gone.into());
+                    self.batch.failed(piece.request, &error);
+                    continue;
+                }
+            };
             let damaged = summed && reply.checksum.get(index) != sum.as_ref();
             let status = match *status {
                 Status::Ok if damaged => Status::ChecksumMismatch,

@@ -30,6 +30,9 @@ unsafe impl Send for ByteRangeMut {}
 unsafe impl Sync for ByteRangeMut {}
 
 impl ByteRange {
+    /// No bytes.
+    pub(crate) const NOTHING: Self = Self { ptr: std::ptr::null(), len: 0 };
+
     /// The same for code that learns later whether it reads or writes. It must only read.
     #[must_use]
     pub fn cast_mut(self) -> ByteRangeMut {

@@ -2,6 +2,8 @@
 //! Invariant: values here are finished checksums (inverted in and out); the kernels work on raw
 //! states, and only [`RawState`] crosses that border.
 
+use crate::byte_range::ByteRange;
+use crate::guard::{MemoryGone, guarded};
 use crate::kernel::{Kernel, KernelWork, RunStart};
 use crate::limits::BLOCK_BYTES;
 use raw_state::RawState;
@@ -20,15 +22,24 @@ static BLOCK_SHIFT: ShiftTable = ShiftTable::for_bytes(BLOCK_BYTES.get() as u64)
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     // SAFETY: the slice is readable for its length, and `KernelWork::Sum` writes nothing.
-    unsafe { crc32c_raw(bytes.as_ptr(), bytes.len()) }
+    unsafe { sum(bytes.as_ptr(), bytes.len()) }
 }
 
 /// CRC-32C of `len` bytes at `src`, for memory that others may be writing and no slice may cover.
 ///
+/// # Errors
+/// It cannot be read.
+///
 /// # Safety
-/// `src` must be readable for `len` bytes.
-#[must_use]
-pub unsafe fn crc32c_raw(src: *const u8, len: usize) -> u32 {
+/// `src` must be of `len` bytes that this process may read as far as they are there.
+pub unsafe fn crc32c_raw(src: *const u8, len: usize) -> Result<u32, MemoryGone> {
+    // SAFETY: the caller's promise; a sum holds nothing.
+    unsafe { guarded([ByteRange { ptr: src, len }, ByteRange::NOTHING], || sum(src, len)) }
+}
+
+/// # Safety
+/// `src` must be readable for `len` bytes, or this runs under a guard.
+unsafe fn sum(src: *const u8, len: usize) -> u32 {
     let kernel = Kernel::best();
     // SAFETY: the caller vouches for `src`; the destination is not used by `KernelWork::Sum`.
     unsafe {

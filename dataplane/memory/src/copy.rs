@@ -3,12 +3,15 @@
 //! learns of its return.
 //!
 //! A checksum describes the bytes as they were stored: a source that changes during the copy gives
-//! a copy and a checksum that agree with each other.
+//! a copy and a checksum that agree with each other. Memory that cannot be touched, since it was
+//! unmapped, protected or cut, ends the copy with [`MemoryGone`]; the target is then undefined.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::byte_range::{ByteRange, ByteRangeMut};
 use crate::checksum::raw_state::RawState;
+use crate::guard::{MemoryGone, guarded};
 use crate::kernel::{self, Kernel, KernelWork, RunStart};
 use crate::limits::BLOCK_BYTES;
 use work::work_for;
@@ -36,32 +39,99 @@ pub unsafe fn copy_with_checksum(dst: *mut u8, src: *const u8, len: usize) -> u3
 
 /// Copies `len` bytes, by streaming stores when long, without a checksum.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// As [`copy_with_checksum`].
-pub unsafe fn copy_streaming(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promises; the best kernel is available.
-    unsafe {
-        if work_for(len) == KernelWork::Stream {
-            Kernel::best().copy_only(dst, src, len);
-            kernel::fence();
-        } else {
-            dst.copy_from_nonoverlapping(src, len);
+/// Both must be memory that this process may use so as far as it is there, and not overlap.
+pub unsafe fn copy_streaming(
+    dst: *mut u8,
+    src: *const u8,
+    len: usize,
+) -> Result<(), MemoryGone> {
+    let copy = || {
+        // SAFETY: the caller's promises; the best kernel is available.
+        unsafe {
+            if work_for(len) == KernelWork::Stream {
+                Kernel::best().copy_only(dst, src, len);
+            } else {
+                dst.copy_from_nonoverlapping(src, len);
+            }
         }
+    };
+    // SAFETY: a copy holds nothing.
+    let copied = unsafe { guarded(both(dst, src, len), copy) };
+    kernel::fence();
+    copied
+}
+
+/// Copies a few bytes with ordinary stores.
+///
+/// # Errors
+/// As [`copy_streaming`].
+///
+/// # Safety
+/// As [`copy_streaming`].
+pub unsafe fn copy_few(dst: *mut u8, src: *const u8, len: usize) -> Result<(), MemoryGone> {
+    // SAFETY: the caller's promises; a copy holds nothing.
+    unsafe { guarded(both(dst, src, len), || dst.copy_from_nonoverlapping(src, len)) }
+}
+
+/// Loads a word that other processes may be storing.
+///
+/// # Errors
+/// It cannot be read.
+///
+/// # Safety
+/// `at` is aligned, and its word is memory that this process may read as far as it is there; all
+/// accesses to it are atomic.
+pub unsafe fn load_word(at: *mut u64) -> Result<u64, MemoryGone> {
+    // SAFETY: the caller's promise; a load holds nothing.
+    unsafe {
+        guarded([word(at), ByteRange::NOTHING], || AtomicU64::from_ptr(at).load(Ordering::Acquire))
     }
+}
+
+/// Stores a word that other processes may be loading.
+///
+/// # Errors
+/// It cannot be written.
+///
+/// # Safety
+/// As [`load_word`], for writing.
+pub unsafe fn store_word(at: *mut u64, value: u64) -> Result<(), MemoryGone> {
+    let store = || {
+        // SAFETY: the caller's promise.
+        unsafe { AtomicU64::from_ptr(at) }.store(value, Ordering::Release);
+    };
+    // SAFETY: a store holds nothing.
+    unsafe { guarded([word(at), ByteRange::NOTHING], store) }
+}
+
+fn word(at: *mut u64) -> ByteRange {
+    ByteRange { ptr: at.cast(), len: size_of::<u64>() }
+}
+
+/// What a copy touches.
+fn both(dst: *mut u8, src: *const u8, len: usize) -> [ByteRange; 2] {
+    [ByteRange { ptr: dst, len }, ByteRange { ptr: src, len }]
 }
 
 /// Copies `len` bytes; fills `blocks` with the CRC-32C of each block of `block_bytes` (the last may
 /// be shorter) and returns that of the whole.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// As [`copy_with_checksum`].
+/// As [`copy_streaming`].
 pub unsafe fn copy_blocks(
     dst: *mut u8,
     src: *const u8,
     len: usize,
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, MemoryGone> {
     let mut copier = ChecksumCopier::new(len, block_bytes, blocks);
     // SAFETY: the caller's promises.
     unsafe { copier.copy(dst, src, len) };
@@ -70,14 +140,17 @@ pub unsafe fn copy_blocks(
 
 /// As [`copy_blocks`] without the copy: fills `blocks` and returns the checksum of the whole.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// `src` must be readable for `len` bytes.
+/// `src` must be of `len` bytes that this process may read as far as they are there.
 pub unsafe fn checksum_blocks(
     src: *const u8,
     len: usize,
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, MemoryGone> {
     let mut copier = ChecksumCopier::new(len, block_bytes, blocks);
     // SAFETY: the caller's promises.
     unsafe { copier.checksum(src, len) };
@@ -87,15 +160,17 @@ pub unsafe fn checksum_blocks(
 /// Copies `pieces`, one behind the other, to `dst`; block checksums as [`copy_blocks`], with block
 /// borders counted along the destination.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// Every piece must be readable, `dst` writable for their total length, and `dst` must overlap
-/// none.
+/// As [`copy_streaming`] for every piece; `dst` is as long as all together and overlaps none.
 pub unsafe fn gather_blocks(
     dst: *mut u8,
     pieces: &[ByteRange],
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, MemoryGone> {
     let total_bytes = pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
     let mut copier = ChecksumCopier::new(total_bytes, block_bytes, blocks);
     let mut at = dst;
@@ -112,14 +187,17 @@ pub unsafe fn gather_blocks(
 /// Copies the bytes at `src` to `pieces`, filling one after the other; block checksums as
 /// [`copy_blocks`], with block borders counted along the source.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// Every piece must be writable, `src` readable for their total length, and no two may overlap.
+/// As [`copy_streaming`] for every piece; `src` is as long as all together, and no two overlap.
 pub unsafe fn scatter_blocks(
     pieces: &[ByteRangeMut],
     src: *const u8,
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, MemoryGone> {
     let total_bytes = pieces.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.len));
     let mut copier = ChecksumCopier::new(total_bytes, block_bytes, blocks);
     let mut at = src;
@@ -135,13 +213,16 @@ pub unsafe fn scatter_blocks(
 
 /// As [`gather_blocks`] without the copy.
 ///
+/// # Errors
+/// Memory cannot be touched.
+///
 /// # Safety
-/// Every piece must be readable.
+/// Every piece must be memory that this process may read as far as it is there.
 pub unsafe fn checksum_pieces(
     pieces: &[ByteRange],
     block_bytes: NonZeroUsize,
     blocks: &mut Vec<u32>,
-) -> u32 {
+) -> Result<u32, MemoryGone> {
     let mut copier = ChecksumCopier::new(0, block_bytes, blocks);
     for piece in pieces {
         // SAFETY: the caller's promise.
@@ -154,5 +235,7 @@ pub unsafe fn checksum_pieces(
 #[must_use]
 pub fn checksum_slice_blocks(bytes: &[u8], blocks: &mut Vec<u32>) -> u32 {
     // SAFETY: the slice is readable for its length.
-    unsafe { checksum_blocks(bytes.as_ptr(), bytes.len(), BLOCK_BYTES, blocks) }
+    let summed = unsafe { checksum_blocks(bytes.as_ptr(), bytes.len(), BLOCK_BYTES, blocks) };
+    // A slice is there.
+    summed.unwrap_or_default()
 }

@@ -16,6 +16,11 @@ pub const BLOCK_BYTES: NonZeroUsize = match NonZeroUsize::new(64 << 10) {
 /// copies,kernels`).
 pub const STREAM_MIN_BYTES: usize = 4 << 10;
 
+/// How often a copy looks whether faults still come to this crate first.
+pub(crate) const FAULT_HANDLER_LOOK_MS: u64 = 100;
+/// How often it takes that place back from handlers that were installed later.
+pub(crate) const FAULT_HANDLER_PLACES_MAX: usize = 16;
+
 /// Segments that travel in one rendezvous message. The kernel allows 253 descriptors.
 pub const RENDEZVOUS_SEGMENTS_MAX: usize = 128;
 /// Segments that one guest is handed; one more place of the message is the revocation page's.

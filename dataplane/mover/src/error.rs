@@ -2,6 +2,7 @@
 //! of this process.
 
 use crate::limits::CONNECT_DEADLINE;
+use perigee_memory::MemoryGone;
 use perigee_schemas::Status;
 use std::io;
 use std::time::Duration;
@@ -88,6 +89,14 @@ pub enum PeerError {
     /// This side was closed.
     #[error("The transfers of this process are closed")]
     Closed,
+}
+
+/// Says which memory it was. Nothing of it went on, so the peer is as it was.
+impl From<MemoryGone> for PeerError {
+    fn from(gone: MemoryGone) -> Self {
+        tracing::warn!("{gone}");
+        Self::LocalMemory
+    }
 }
 
 impl PeerError {

@@ -48,6 +48,8 @@ pub(crate) const SERVER_CONNECTIONS_MAX: usize = 65_536;
 /// Payload that is received together with its frame after a small write: one step less for the
 /// next.
 pub(crate) const EARLY_BYTES_MAX: usize = 8 << 10;
+/// Bytes that are summed before other connections of the shard get their turn.
+pub(crate) const SUM_TURN_BYTES: usize = 4 << 20;
 /// Bytes of refused writes taken off a connection at a time.
 pub(crate) const DISCARD_BYTES: usize = 64 << 10;
 

@@ -9,6 +9,7 @@ mod owner;
 mod service;
 mod serving;
 mod session;
+mod sums;
 mod verdict;
 
 pub use granted_range::{GrantedRange, RangeStage};

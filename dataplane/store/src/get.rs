@@ -11,6 +11,7 @@ use crate::read_failure::ReadFailure;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_metrics::ClientCall;
+use perigee_rpc::LookupPurpose;
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
@@ -92,7 +93,7 @@ impl Store {
             self.cells.record_retries(retry.len() as u64);
             let keys: Vec<&str> =
                 retry.iter().map(|i| lookup.found(targets[*i].0).map_or("", |f| &f.key)).collect();
-            let again = self.look_up(&keys, false);
+            let again = self.look_up(&keys, LookupPurpose::Read);
             let moved: Vec<(usize, &[CallerRange])> =
                 retry.iter().enumerate().map(|(index, i)| (index, targets[*i].1)).collect();
             debug_assert_eq!(again.len(), retry.len(), "one answer per key");

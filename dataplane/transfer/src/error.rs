@@ -1,5 +1,6 @@
 //! Why bytes did not move, or may not be used.
 
+use perigee_memory::MemoryGone;
 use perigee_mover::{PeerError, ShardsError};
 use perigee_schemas::Status;
 
@@ -21,6 +22,10 @@ pub enum TransferError {
         /// Length.
         bytes: u64,
     },
+    /// The place lies in its segment, and its memory is not there any more: the owner's file was
+    /// cut.
+    #[error("The place has no memory any more: {0}")]
+    PlaceGone(MemoryGone),
     /// The extent has been given to another object.
     #[error("The extent holds another generation than the descriptor")]
     Stale,
@@ -57,6 +62,7 @@ impl TransferError {
             }) => Status::NoAvailableHandle,
             TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
+            | TransferError::PlaceGone(_)
             | TransferError::Checksum { .. } => Status::InvalidReplica,
             TransferError::Peer(error) if error.is_away() => Status::TransferFail,
             TransferError::Peer(error) => error.status(),
@@ -72,6 +78,7 @@ impl TransferError {
             self,
             TransferError::Peer(PeerError::Refused { .. })
                 | TransferError::OutOfBounds { .. }
+                | TransferError::PlaceGone(_)
                 | TransferError::Exhausted
         );
         refused || self.is_peer_fault()

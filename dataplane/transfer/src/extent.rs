@@ -5,13 +5,14 @@
 //! that catches any reuse in between.
 
 use crate::error::TransferError;
-use perigee_memory::copy::{gather_blocks, scatter_blocks};
+use perigee_memory::copy::{copy_few, gather_blocks, load_word, scatter_blocks, store_word};
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_memory::{ByteRange, ByteRangeMut, MemoryGone};
+use perigee_mover::PeerError;
 use perigee_schemas::extent::{
     checksum_count, extent_bytes, footer_bytes, footer_offset, generation_offset,
 };
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 const INVALID_GENERATION: u64 = 0;
 
@@ -44,17 +45,18 @@ impl MappedExtent {
         }
         // Before the first new byte: a reader of the old object notices, even if all bytes that it
         // copies are still the old ones.
-        self.generation().store(INVALID_GENERATION, Ordering::Relaxed);
+        self.store_generation(INVALID_GENERATION)?;
         fence(Ordering::SeqCst);
         let mut blocks = Vec::with_capacity(checksum_count(bytes) as usize);
         // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the
         // extent.
-        let checksum = unsafe { gather_blocks(self.base, pieces, BLOCK_BYTES, &mut blocks) };
+        let copied = unsafe { gather_blocks(self.base, pieces, BLOCK_BYTES, &mut blocks) };
+        let checksum = copied.map_err(|gone| self.gone(gone))?;
         debug_assert_eq!(blocks.len() as u64, checksum_count(bytes));
-        self.write_block_checksums(&blocks);
+        self.write_block_checksums(&blocks)?;
         // After the last byte: a reader that finds this generation finds all of them.
         fence(Ordering::SeqCst);
-        self.generation().store(generation, Ordering::Release);
+        self.store_generation(generation)?;
         Ok(checksum)
     }
 
@@ -73,7 +75,8 @@ impl MappedExtent {
         let mut blocks = Vec::with_capacity(checksum_count(bytes) as usize);
         // SAFETY: the pieces total exactly the payload; the caller vouches for them, `new` for the
         // extent.
-        let found = unsafe { scatter_blocks(pieces, self.base, BLOCK_BYTES, &mut blocks) };
+        let copied = unsafe { scatter_blocks(pieces, self.base, BLOCK_BYTES, &mut blocks) };
+        let found = copied.map_err(|gone| self.gone(gone))?;
         self.expect_generation(generation)?;
         if found == expected { Ok(()) } else { Err(TransferError::Checksum { found, expected }) }
     }
@@ -81,21 +84,22 @@ impl MappedExtent {
     /// Fails if the extent holds another object.
     pub(crate) fn expect_generation(&self, generation: u64) -> Result<(), TransferError> {
         fence(Ordering::SeqCst);
-        if self.generation().load(Ordering::Acquire) == generation {
-            Ok(())
-        } else {
-            Err(TransferError::Stale)
-        }
+        // SAFETY: the generation lies inside the extent, is aligned to 8 and is only accessed
+        // atomically.
+        let found = unsafe { load_word(self.generation()) }.map_err(|gone| self.gone(gone))?;
+        if found == generation { Ok(()) } else { Err(TransferError::Stale) }
     }
 
     /// The block checksums as the footer has them now.
-    pub(crate) fn block_checksums(&self) -> Vec<u32> {
+    pub(crate) fn block_checksums(&self) -> Result<Vec<u32>, TransferError> {
         let count = checksum_count(self.payload_bytes) as usize;
         let mut bytes = vec![0u8; count * 4];
         let footer = self.base.wrapping_add(footer_offset(self.payload_bytes) as usize);
         // SAFETY: the footer lies inside the extent and holds `count` checksums of 4 bytes.
-        unsafe { std::ptr::copy_nonoverlapping(footer, bytes.as_mut_ptr(), bytes.len()) };
-        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        let copied = unsafe { copy_few(bytes.as_mut_ptr(), footer, bytes.len()) };
+        copied.map_err(|gone| self.gone(gone))?;
+        let words = bytes.chunks_exact(4);
+        Ok(words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
     /// Address of a byte of the payload.
@@ -104,23 +108,35 @@ impl MappedExtent {
         self.base.wrapping_add(offset as usize)
     }
 
-    fn write_block_checksums(&self, blocks: &[u32]) {
+    fn write_block_checksums(&self, blocks: &[u32]) -> Result<(), TransferError> {
         debug_assert!(blocks.len() as u64 * 4 < footer_bytes(self.payload_bytes));
         let footer = self.base.wrapping_add(footer_offset(self.payload_bytes) as usize);
         for (index, block) in blocks.iter().enumerate() {
-            let bytes = block.to_le_bytes();
+            let (at, bytes) = (footer.wrapping_add(index * 4), block.to_le_bytes());
             // SAFETY: the footer has room for one checksum per block of the payload.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), footer.wrapping_add(index * 4), 4);
-            };
+            let copied = unsafe { copy_few(at, bytes.as_ptr(), bytes.len()) };
+            copied.map_err(|gone| self.gone(gone))?;
         }
+        Ok(())
     }
 
-    fn generation(&self) -> &AtomicU64 {
-        let address = self.base.wrapping_add(generation_offset(self.payload_bytes) as usize);
-        // SAFETY: the generation lies inside the extent, is aligned to 8 and is only accessed
-        // atomically.
-        unsafe { AtomicU64::from_ptr(address.cast()) }
+    fn store_generation(&self, generation: u64) -> Result<(), TransferError> {
+        // SAFETY: as in `expect_generation`.
+        let stored = unsafe { store_word(self.generation(), generation) };
+        stored.map_err(|gone| self.gone(gone))
+    }
+
+    fn generation(&self) -> *mut u64 {
+        self.base.wrapping_add(generation_offset(self.payload_bytes) as usize).cast()
+    }
+
+    /// Whose memory has gone: the owner's, or the caller's.
+    fn gone(&self, gone: MemoryGone) -> TransferError {
+        let offset = gone.address.wrapping_sub(self.base.addr());
+        match (offset as u64) < extent_bytes(self.payload_bytes) {
+            true => TransferError::PlaceGone(gone),
+            false => PeerError::from(gone).into(),
+        }
     }
 }
 
@@ -167,7 +183,7 @@ mod tests {
             let extent = unsafe { MappedExtent::new(segment.base(), bytes as u64) };
             let checksum = extent.write(77, &piece(&data)).unwrap();
             assert_eq!(checksum, crc32c(&data));
-            assert_eq!(extent.block_checksums().len(), bytes.div_ceil(65_536));
+            assert_eq!(extent.block_checksums().unwrap().len(), bytes.div_ceil(65_536));
             assert_eq!(read_back(extent, 77, checksum, bytes).unwrap(), data);
             assert_eq!(read_back(extent, 78, checksum, bytes), Err(TransferError::Stale));
             // SAFETY: inside the extent.
@@ -186,7 +202,7 @@ mod tests {
         // SAFETY: the segment is larger than the extent.
         let extent = unsafe { MappedExtent::new(segment.base(), 150_000) };
         extent.write(9, &piece(&data)).unwrap();
-        let bytes = footer(150_000, &extent.block_checksums(), 9);
+        let bytes = footer(150_000, &extent.block_checksums().unwrap(), 9);
         let at = segment.range(footer_offset(150_000), bytes.len() as u64).unwrap();
         // SAFETY: the range was just checked.
         let in_memory = unsafe { std::slice::from_raw_parts(at, bytes.len()) };

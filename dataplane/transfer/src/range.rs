@@ -4,8 +4,9 @@
 use crate::error::TransferError;
 use crate::extent::MappedExtent;
 use crate::place::ReplicaAddress;
-use perigee_memory::copy::checksum_slice_blocks;
+use perigee_memory::copy::{checksum_slice_blocks, copy_few};
 use perigee_memory::{ByteRangeMut, crc32c_combine};
+use perigee_mover::PeerError;
 use perigee_schemas::extent::{BLOCK_BYTES, checksum_count};
 
 /// One range to read.
@@ -59,11 +60,12 @@ impl Cover {
     ) -> Result<(), TransferError> {
         extent.expect_generation(generation)?;
         self.checksums =
-            extent.block_checksums().iter().flat_map(|block| block.to_le_bytes()).collect();
+            extent.block_checksums()?.iter().flat_map(|block| block.to_le_bytes()).collect();
         let source = extent.payload(self.start);
         // SAFETY: the cover lies inside the payload, which `MappedExtent::new` vouches for; a
         // concurrent writer is noticed by the checks that follow.
-        unsafe { std::ptr::copy_nonoverlapping(source, self.bytes.as_mut_ptr(), self.bytes.len()) };
+        let copied = unsafe { copy_few(self.bytes.as_mut_ptr(), source, self.bytes.len()) };
+        copied.map_err(TransferError::PlaceGone)?;
         extent.expect_generation(generation)
     }
 
@@ -79,8 +81,8 @@ impl Cover {
         let from = (job.source_offset - self.start) as usize;
         let source = &self.bytes[from..from + job.target.len];
         // SAFETY: the caller vouches for the target, whose length is the length of `source`.
-        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), job.target.ptr, source.len()) };
-        Ok(())
+        let copied = unsafe { copy_few(job.target.ptr, source.as_ptr(), source.len()) };
+        Ok(copied.map_err(PeerError::from)?)
     }
 
     fn check(&self, payload_bytes: u64, expected: u32) -> Result<(), TransferError> {

@@ -1687,6 +1687,8 @@ impl ::core::fmt::Debug for ExistReply<'_> {
 pub enum GetReplicasRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
+/// `peek` is for operators: it changes nothing. With `probe` each key is touched as by `ExistRequest` and no read lease is
+/// granted: for who wants to know where a key lies. A master that is older grants the lease.
 pub struct GetReplicasRequest<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1703,6 +1705,7 @@ impl<'a> GetReplicasRequest<'a> {
   pub const VT_KEYS: ::flatbuffers::VOffsetT = 4;
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 6;
   pub const VT_PEEK: ::flatbuffers::VOffsetT = 8;
+  pub const VT_PROBE: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1715,6 +1718,7 @@ impl<'a> GetReplicasRequest<'a> {
   ) -> ::flatbuffers::WIPOffset<GetReplicasRequest<'bldr>> {
     let mut builder = GetReplicasRequestBuilder::new(_fbb);
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_probe(args.probe);
     builder.add_peek(args.peek);
     builder.add_single(args.single);
     builder.finish()
@@ -1742,6 +1746,13 @@ impl<'a> GetReplicasRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(GetReplicasRequest::VT_PEEK, Some(false)).unwrap()}
   }
+  #[inline]
+  pub fn probe(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(GetReplicasRequest::VT_PROBE, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
@@ -1753,6 +1764,7 @@ impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
      .visit_field::<bool>("peek", Self::VT_PEEK, false)?
+     .visit_field::<bool>("probe", Self::VT_PROBE, false)?
      .finish();
     Ok(())
   }
@@ -1761,6 +1773,7 @@ pub struct GetReplicasRequestArgs<'a> {
     pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub single: bool,
     pub peek: bool,
+    pub probe: bool,
 }
 impl<'a> Default for GetReplicasRequestArgs<'a> {
   #[inline]
@@ -1769,6 +1782,7 @@ impl<'a> Default for GetReplicasRequestArgs<'a> {
       keys: None,
       single: false,
       peek: false,
+      probe: false,
     }
   }
 }
@@ -1791,6 +1805,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetReplicasRequestBuilder<'a,
     self.fbb_.push_slot::<bool>(GetReplicasRequest::VT_PEEK, peek, false);
   }
   #[inline]
+  pub fn add_probe(&mut self, probe: bool) {
+    self.fbb_.push_slot::<bool>(GetReplicasRequest::VT_PROBE, probe, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetReplicasRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     GetReplicasRequestBuilder {
@@ -1811,6 +1829,7 @@ impl ::core::fmt::Debug for GetReplicasRequest<'_> {
       ds.field("keys", &self.keys());
       ds.field("single", &self.single());
       ds.field("peek", &self.peek());
+      ds.field("probe", &self.probe());
       ds.finish()
   }
 }

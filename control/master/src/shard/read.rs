@@ -33,6 +33,22 @@ impl KeyShard {
     ///
     /// Status -704: unknown key; -703: nothing complete yet.
     pub fn get_replicas(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut ReplicaColumns) {
+        self.locate_and_touch(now_ms, keys, Touch::Read, out);
+    }
+
+    /// As `get_replicas`, with the probe lease of `exist` alone: a caller that only asks where keys
+    /// lie keeps no put from their space.
+    pub fn probe_replicas(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut ReplicaColumns) {
+        self.locate_and_touch(now_ms, keys, Touch::Probe, out);
+    }
+
+    fn locate_and_touch(
+        &mut self,
+        now_ms: u64,
+        keys: &[&[u8]],
+        touch: Touch,
+        out: &mut ReplicaColumns,
+    ) {
         self.begin(now_ms);
         out.clear();
         let found = self.keys.locate(keys, &self.replicas);
@@ -41,7 +57,10 @@ impl KeyShard {
         }
         for (at, object) in found.iter().enumerate().rev() {
             if out.status[at] == Status::Ok.code() {
-                out.lease[at] = self.touch(*object, Touch::Read);
+                let lease = self.touch(*object, touch);
+                if touch == Touch::Read {
+                    out.lease[at] = lease;
+                }
             }
         }
         self.keys.reuse(found);

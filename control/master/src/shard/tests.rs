@@ -221,6 +221,14 @@ impl Stage {
         self.replicas.status[0]
     }
 
+    /// How many locations a key has, asked without a read lease.
+    fn locate_only(&mut self, key: &str) -> usize {
+        self.shard.probe_replicas(self.now_ms, &[key.as_bytes()], &mut self.replicas);
+        self.shard.check();
+        assert_eq!(self.replicas.lease, [0], "no lease to give back");
+        self.replicas.locations.len()
+    }
+
     /// What gives the lease back that the last get was granted.
     fn given_back(&self) -> GivenBack {
         GivenBack {

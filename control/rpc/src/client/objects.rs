@@ -18,6 +18,17 @@ pub struct AskedReplicas {
     keys: usize,
 }
 
+/// Why replicas are looked up, which decides what the master does to the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupPurpose {
+    /// The bytes are read next: a read lease, which the reader gives back.
+    Read,
+    /// The caller asks where they lie: touched as by `exist`, no read lease.
+    Probe,
+    /// An operator looks: nothing changes.
+    Peek,
+}
+
 impl MasterClient {
     /// Whether each key can be read: 1, 0 or a negative code.
     ///
@@ -35,7 +46,7 @@ impl MasterClient {
         })
     }
 
-    /// Where each key can be read, under a lease unless `peek`.
+    /// Where each key can be read, and what this does to it.
     ///
     /// # Errors
     /// No answer in time.
@@ -43,9 +54,9 @@ impl MasterClient {
         &self,
         keys: &[S],
         single: bool,
-        peek: bool,
+        purpose: LookupPurpose,
     ) -> Result<LocatedBatch, CallError> {
-        let encode = |builder: &mut Builder| lookup(builder, keys, single, peek);
+        let encode = |builder: &mut Builder| lookup(builder, keys, single, purpose);
         self.call(MessageKind::GetReplicas, true, encode, |body| {
             LocatedBatch::decode(body, keys.len())
         })
@@ -56,7 +67,7 @@ impl MasterClient {
     /// one.
     pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
         let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
-        lookup(&mut connection.builder, keys, false, false);
+        lookup(&mut connection.builder, keys, false, LookupPurpose::Read);
         let deadline = Instant::now() + self.deadline();
         let given_back = self.returns.take();
         connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
@@ -242,9 +253,11 @@ impl MasterClient {
     }
 }
 
-fn lookup<S: AsRef<str>>(builder: &mut Builder, keys: &[S], single: bool, peek: bool) {
+fn lookup<S: AsRef<str>>(builder: &mut Builder, keys: &[S], single: bool, purpose: LookupPurpose) {
     let keys = Some(strings(builder, keys));
-    let args = master::GetReplicasRequestArgs { keys, single, peek };
+    let peek = purpose == LookupPurpose::Peek;
+    let probe = purpose == LookupPurpose::Probe;
+    let args = master::GetReplicasRequestArgs { keys, single, peek, probe };
     let root = master::GetReplicasRequest::create(builder, &args);
     builder.finish_minimal(root);
 }

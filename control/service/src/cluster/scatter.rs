@@ -158,6 +158,51 @@ fn join<C: Columns>(owners: &[(usize, usize)], parts: &mut [Option<C>]) -> C {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Cluster;
+    use crate::cluster::merge::Replicas;
+    use crate::config::{MasterConfig, MasterStart};
+    use perigee_flags::ProcessEnvironment;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Keys of the largest batch that a frame takes.
+    const BATCH: usize = 60 * TURN_KEYS;
+
+    #[test]
+    fn others_get_their_turn_while_a_large_batch_is_answered() {
+        let flags = ["--rpc_shards=1".to_owned()];
+        let loaded = MasterConfig::load(&flags, &ProcessEnvironment::of(&[]));
+        let MasterStart::Serve(config) = loaded.expect("the flag is known") else {
+            unreachable!("no text was asked for")
+        };
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let cluster = Cluster::start(&config, address, None).expect("a port is free");
+        let turns = cluster.run_first(|shard| async move {
+            let names: Vec<String> = (0..BATCH).map(|key| format!("key-{key}")).collect();
+            let keys: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            let (turns, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+            let (counted, watched) = (turns.clone(), is_over.clone());
+            let other = shard.environment.clone();
+            shard.environment.spawn(async move {
+                while !watched.get() {
+                    counted.set(counted.get() + 1);
+                    other.sleep(Duration::ZERO).await;
+                }
+            });
+            shard.environment.sleep(Duration::ZERO).await;
+            let before = turns.get();
+            let look_up = |owner: &mut KeyShard, now, share: &KeySubset<'_>, found: &mut Replicas| {
+                owner.get_replicas(now, share.keys, &mut found.columns);
+            };
+            let found: Replicas = shard.scatter(&keys, look_up).await;
+            is_over.set(true);
+            assert_eq!(found.columns.status.len(), BATCH);
+            turns.get() - before
+        });
+        cluster.stop();
+        let turns = turns.expect("the batch ends");
+        assert!(turns >= BATCH / TURN_KEYS - 1, "{turns} turns of others");
+    }
 
     #[test]
     fn a_turn_is_bounded_in_keys_and_in_bytes_and_never_empty() {

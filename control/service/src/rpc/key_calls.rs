@@ -37,11 +37,13 @@ pub(super) async fn get_replicas(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::GetReplicasRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
-    let peek = request.peek();
+    let (peek, probe) = (request.peek(), request.probe());
     let found: Replicas = shard
         .scatter(&keys, move |owner, now, share, found: &mut Replicas| {
             if peek {
                 owner.peek(share.keys, &mut found.columns);
+            } else if probe {
+                owner.probe_replicas(now, share.keys, &mut found.columns);
             } else {
                 owner.get_replicas(now, share.keys, &mut found.columns);
             }

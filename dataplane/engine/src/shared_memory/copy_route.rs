@@ -10,6 +10,7 @@ use crate::request::Direction;
 use crate::request_piece::RequestPiece;
 use crate::slice::RequestSlice;
 use nix::errno::Errno;
+use perigee_memory::MemoryGone;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_memory::copy::copy_streaming;
 use perigee_memory::shared::OwnerMemory;
@@ -35,6 +36,8 @@ enum CopyFault {
     Lost,
     /// The caller's memory is not there.
     Local,
+    /// It was there when it was registered.
+    Gone(MemoryGone),
     /// Other bytes arrived than were sent.
     Damaged,
 }
@@ -64,6 +67,7 @@ impl CopyRoute {
                 slice.complete(&self.counters);
             }
             Err(CopyFault::Local) => slice.give_up(&EngineError::Peer(PeerError::LocalMemory)),
+            Err(CopyFault::Gone(gone)) => slice.give_up(&EngineError::Peer(gone.into())),
             Err(CopyFault::Damaged) => {
                 slice.give_up(&EngineError::Peer(PeerError::Damaged { peer: peer() }));
             }
@@ -101,14 +105,27 @@ impl CopyRoute {
             // SAFETY: the remote range was checked against its mapping; the local one is
             // registered, and the caller that submitted the batch keeps it and writes it nowhere
             // else until the batch is over.
-            unsafe { copy_streaming(target, source, bytes) };
+            let copied = unsafe { copy_streaming(target, source, bytes) };
+            copied.map_err(|gone| fault(gone, local, bytes))?;
         }
-        let is_checked = self.fallback.terms.with_checksum;
-        // SAFETY: both ranges were readable a moment ago, and are kept as said above.
-        if is_checked && unsafe { crc32c_raw(target, bytes) != crc32c_raw(source, bytes) } {
-            return Err(CopyFault::Damaged);
+        if self.fallback.terms.with_checksum {
+            // SAFETY: as said above.
+            let sum = |at| unsafe { crc32c_raw(at, bytes) };
+            let sum = |at| sum(at).map_err(|gone| fault(gone, local, bytes));
+            if sum(target.cast_const())? != sum(source.cast_const())? {
+                return Err(CopyFault::Damaged);
+            }
         }
         Ok(())
+    }
+}
+
+/// Whose memory has gone: the caller's, or what the owner shared.
+fn fault(gone: MemoryGone, local: *mut u8, bytes: usize) -> CopyFault {
+    if gone.address.wrapping_sub(local.addr()) < bytes {
+        CopyFault::Gone(gone)
+    } else {
+        CopyFault::Lost
     }
 }
 

@@ -4,10 +4,13 @@
 
 use std::num::NonZeroUsize;
 
+use crate::byte_range::ByteRange;
 use crate::checksum::raw_state::RawState;
 use crate::checksum::{BlockAppender, crc32c_combine};
+use crate::guard::{MemoryGone, guarded};
 use crate::kernel::{self, Kernel, KernelWork, RunStart};
 
+use super::both;
 use super::work::work_for;
 
 /// Copies one object piece by piece, whatever the borders of pieces, and sums it by blocks.
@@ -24,6 +27,8 @@ pub struct ChecksumCopier<'blocks> {
     /// Checksum of all finished blocks together.
     whole: u32,
     blocks: &'blocks mut Vec<u32>,
+    /// What could not be touched; nothing is copied or summed after it.
+    gone: Option<MemoryGone>,
 }
 
 impl<'blocks> ChecksumCopier<'blocks> {
@@ -46,6 +51,7 @@ impl<'blocks> ChecksumCopier<'blocks> {
             filled_bytes: 0,
             whole: 0,
             blocks,
+            gone: None,
         }
     }
 
@@ -62,7 +68,7 @@ impl<'blocks> ChecksumCopier<'blocks> {
     /// Copies and sums the next `len` bytes of the object.
     ///
     /// # Safety
-    /// `src` must be readable and `dst` writable for `len` bytes, and they must not overlap.
+    /// As [`super::copy_streaming`].
     pub unsafe fn copy(&mut self, dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: the caller's promises.
         unsafe { self.advance(self.work, dst, src, len) };
@@ -71,34 +77,53 @@ impl<'blocks> ChecksumCopier<'blocks> {
     /// Sums the next `len` bytes of the object where they are.
     ///
     /// # Safety
-    /// `src` must be readable for `len` bytes.
+    /// `src` must be of `len` bytes that this process may read as far as they are there.
     pub unsafe fn checksum(&mut self, src: *const u8, len: usize) {
         // SAFETY: the caller's promise; `KernelWork::Sum` ignores the destination.
         unsafe { self.advance(KernelWork::Sum, std::ptr::null_mut(), src, len) };
     }
 
     /// Closes the last block and returns the checksum of the whole object.
-    pub fn finish(mut self) -> u32 {
+    ///
+    /// # Errors
+    /// Some of the memory could not be touched: what was copied is not whole.
+    pub fn finish(mut self) -> Result<u32, MemoryGone> {
+        if let Some(gone) = self.gone {
+            return Err(gone);
+        }
         debug_assert!(self.filled_bytes < self.block_bytes, "full blocks are closed");
         if self.filled_bytes > 0 {
             let block = self.state.finish();
             self.blocks.push(block);
             self.whole = crc32c_combine(self.whole, block, self.filled_bytes as u64);
         }
-        self.whole
+        Ok(self.whole)
     }
 
     /// # Safety
-    /// As [`Kernel::run`].
+    /// As [`ChecksumCopier::copy`] or [`ChecksumCopier::checksum`].
     unsafe fn advance(&mut self, work: KernelWork, dst: *mut u8, src: *const u8, len: usize) {
         let mut at = 0;
-        while at < len {
+        while at < len && self.gone.is_none() {
             let step = (self.block_bytes - self.filled_bytes).min(len - at);
             debug_assert!(step > 0, "a full block was closed");
             let to = dst.wrapping_add(at);
             let start = if at == 0 { RunStart::Cold } else { RunStart::Continued };
-            // SAFETY: `at + step <= len`; the kernel is available by construction.
-            self.state = unsafe { self.kernel.run(work, to, src.add(at), step, start, self.state) };
+            let (kernel, from, state) = (self.kernel, src.wrapping_add(at), self.state);
+            let touched = match work {
+                KernelWork::Sum => [ByteRange { ptr: from, len: step }, ByteRange::NOTHING],
+                KernelWork::Copy | KernelWork::Stream => both(to, from, step),
+            };
+            // SAFETY: `at + step <= len`; the kernel is available by construction and holds
+            // nothing.
+            let ran = unsafe { guarded(touched, || kernel.run(work, to, from, step, start, state)) };
+            match ran {
+                Ok(state) => self.state = state,
+                Err(gone) => {
+                    self.gone = Some(gone);
+                    return;
+                }
+            }
             self.filled_bytes += step;
             at += step;
             if self.filled_bytes == self.block_bytes {

@@ -9,7 +9,8 @@ use super::owner::MemoryOwner;
 use super::service::MoveService;
 use super::serving::Serving;
 use super::session::ConnectionState;
-use super::verdict::{Verdict, checksum, codes, judge, lend_last, place_early, settle};
+use super::sums::sums;
+use super::verdict::{Verdict, codes, judge, lend_last, place_early, settle};
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
 };
@@ -128,7 +129,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         self.connection.state.counters.served(bytes, refused);
         let spent = Spent { waited, begun };
         let served = match request.direction {
-            Direction::Read => self.serve_read(number, request, &verdicts, spent).await,
+            Direction::Read => self.serve_read(number, request, &mut verdicts, spent).await,
             Direction::Write => self.serve_write(number, request, &mut verdicts, spent).await,
         };
         let counted = Served {
@@ -145,18 +146,17 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         &mut self,
         number: u64,
         request: &MoveRequest,
-        verdicts: &[Verdict],
+        verdicts: &mut [Verdict],
         spent: Spent,
     ) -> io::Result<()> {
+        let sums = match request.with_checksum {
+            true => sums(self.connection.environment(), verdicts).await,
+            false => Vec::new(),
+        };
         let mut payload = Message::new();
         for range in verdicts.iter().flatten() {
             lend_last(range, range.bytes(), &mut payload);
         }
-        let sum = |verdict: &Verdict| verdict.as_ref().map_or(0, checksum);
-        let sums: Vec<u32> = match request.with_checksum {
-            true => verdicts.iter().map(sum).collect(),
-            false => Vec::new(),
-        };
         let mut frame = Vec::with_capacity(128);
         let bytes = payload.bytes() as u64;
         let granted = verdicts.iter().flatten().map(GrantedRange::bytes);
@@ -176,9 +176,12 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let judged = self.connection.environment().now();
         self.receive_payload(request, verdicts).await?;
         let arriving = self.connection.environment().now().saturating_sub(judged);
-        for (verdict, sum) in verdicts.iter_mut().zip(&request.checksum) {
-            if verdict.as_ref().is_ok_and(|range| checksum(range) != *sum) {
-                *verdict = Err(Status::ChecksumMismatch);
+        if !request.checksum.is_empty() {
+            let arrived = sums(self.connection.environment(), verdicts).await;
+            for ((verdict, sum), arrived) in verdicts.iter_mut().zip(&request.checksum).zip(arrived) {
+                if verdict.is_ok() && arrived != *sum {
+                    *verdict = Err(Status::ChecksumMismatch);
+                }
             }
         }
         verdicts.iter_mut().for_each(|verdict| settle(verdict, GrantedRange::store));

@@ -11,7 +11,6 @@ use crate::wire::MoveRequest;
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_writev};
 use nix::unistd::Pid;
-use perigee_memory::checksum::crc32c_raw;
 use perigee_schemas::{Direction, Status};
 use perigee_shard::Message;
 use std::io::{IoSlice, Read, Write};
@@ -61,12 +60,6 @@ pub(super) fn lend_last(range: &GrantedRange, bytes: u64, message: &mut Message)
     // SAFETY: the range was checked, and the message keeps it.
     unsafe { message.push_borrowed(first, bytes as usize) };
     message.guard(range.keep());
-}
-
-/// CRC-32C of the bytes of a range.
-pub(super) fn checksum(range: &GrantedRange) -> u32 {
-    // SAFETY: a `GrantedRange` vouches for them.
-    unsafe { crc32c_raw(range.host(), range.bytes() as usize) }
 }
 
 /// Puts payload that came with its frame into place. Returns how many bytes of each piece are still

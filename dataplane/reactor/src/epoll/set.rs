@@ -254,3 +254,24 @@ impl std::fmt::Debug for Epoll {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::eventfd::EventFd;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn what_is_always_ready_leaves_the_next_turn_to_others() {
+        let (bell, ready) = (EventFd::new().unwrap(), EventFd::from_value(1).unwrap());
+        let epoll = Epoll::new(bell.as_raw_fd()).unwrap();
+        let look = || epoll.submit(Operation::Readable(ready.as_raw_fd()));
+        for _ in 0..2 {
+            let tries = 0..2 * TURN_BYTES / TURN_OPERATION_BYTES;
+            let at_once = tries.take_while(|_| matches!(look(), Submitted::Finished(_))).count();
+            assert!(at_once > 0 && at_once <= TURN_BYTES / TURN_OPERATION_BYTES, "{at_once}");
+            assert_eq!(epoll.in_flight(), 1, "the rest of them waits");
+            assert_eq!(epoll.reap(), 1, "and goes on in the next turn");
+        }
+    }
+}

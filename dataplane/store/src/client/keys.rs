@@ -6,7 +6,7 @@ use crate::calls::{ask_sendable, check_key, in_calls};
 use crate::client::{Store, kind_of, refused};
 use crate::lookup::Lookup;
 use perigee_metrics::RpcKind;
-use perigee_rpc::{AskedReplicas, CallError};
+use perigee_rpc::{AskedReplicas, CallError, LookupPurpose};
 use perigee_schemas::Status;
 use perigee_transfer::ReplicaAddress;
 
@@ -44,13 +44,13 @@ impl Store {
 
     /// Looks keys up and takes a read lease on each, which is given back with the lookup.
     pub fn locate(&self, keys: &[&str]) -> Lookup {
-        self.look_up(keys, false)
+        self.look_up(keys, LookupPurpose::Read)
     }
 
     /// Looks keys up without a lease, so that their space is free as soon as they are removed. What
     /// goes while it is read is noticed and looked up again.
     pub fn peek(&self, keys: &[&str]) -> Lookup {
-        self.look_up(keys, true)
+        self.look_up(keys, LookupPurpose::Peek)
     }
 
     /// Whether all replicas of a lookup lie on this host; false if there are none.
@@ -81,12 +81,12 @@ impl Store {
             }
             Err(error) => {
                 tracing::debug!(%error, "A lookup was lost");
-                self.look_up(keys, false)
+                self.look_up(keys, LookupPurpose::Read)
             }
         }
     }
 
-    pub(crate) fn look_up(&self, keys: &[&str], peek: bool) -> Lookup {
+    pub(crate) fn look_up(&self, keys: &[&str], purpose: LookupPurpose) -> Lookup {
         if !self.is_open() {
             return Lookup::failed(keys.len(), Status::InvalidParams);
         }
@@ -95,7 +95,7 @@ impl Store {
             for chunk in in_calls(sent, |key| key.len()) {
                 let kind = kind_of(RpcKind::GetReplicaList, keys.len());
                 let located =
-                    self.timed(kind, |master| master.get_replicas(chunk, keys.len() == 1, peek));
+                    self.timed(kind, |master| master.get_replicas(chunk, keys.len() == 1, purpose));
                 match located {
                     Ok(located) => {
                         lookup.append(chunk, &located, &self.addresses, &self.master);
@@ -110,7 +110,7 @@ impl Store {
         Lookup { objects }
     }
 
-    /// Where the replicas of each key lie.
+    /// Where the replicas of each key lie. Nothing is read, so no lease keeps them from eviction.
     pub fn replicas(&self, keys: &[&str]) -> Vec<Result<Vec<ReplicaInfo>, Status>> {
         if !self.is_open() {
             return vec![Err(Status::InvalidParams); keys.len()];
@@ -118,7 +118,8 @@ impl Store {
         let ask = |sent: &[&str]| {
             let mut all = Vec::with_capacity(sent.len());
             for chunk in in_calls(sent, |key| key.len()) {
-                match self.master.get_replicas(chunk, keys.len() == 1, false) {
+                let purpose = LookupPurpose::Probe;
+                match self.master.get_replicas(chunk, keys.len() == 1, purpose) {
                     Ok(located) => all
                         .extend((0..chunk.len()).map(|index| descriptors(&located.places, index))),
                     Err(error) => all.extend(chunk.iter().map(|_| Err(refused(&error)))),

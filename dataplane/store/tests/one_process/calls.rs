@@ -1,7 +1,7 @@
 //! A master, a node and clients in one process: the calls of the store over every route.
 
 use crate::cluster::{ANY, data, get, master, piece, store};
-use perigee_rpc::{ClientOptions, MasterClient, WirePlacement, WriteForm};
+use perigee_rpc::{ClientOptions, LookupPurpose, MasterClient, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
 use perigee_service::Cluster;
 use perigee_store::{CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store};
@@ -237,7 +237,7 @@ fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was()
         client.put_end(&["key"], &[generation], &[checksum], UPSERT).unwrap()
     };
     let checksum = || {
-        let located = first.get_replicas(&["key"], true, true).unwrap();
+        let located = first.get_replicas(&["key"], true, LookupPurpose::Peek).unwrap();
         located.checksum[0]
     };
     let (earlier, later) = (start_upsert(&first, "key"), start_upsert(&second, "key"));
@@ -249,6 +249,23 @@ fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was()
     assert_eq!(end(&second, later, 3), [Status::Ok]);
     assert_eq!(end(&first, earlier, 4), [Status::ObjectAlreadyExists]);
     assert_eq!(checksum(), 3);
+    node.close();
+    cluster.stop();
+}
+
+#[test]
+fn asking_where_keys_lie_keeps_no_object_from_eviction() {
+    const VALUE_BYTES: usize = 1 << 20;
+    let cluster = master(&["--rpc_shards=1", "--default_kv_lease_ttl=60000"]);
+    let node = store(&cluster, ANY, 16 << 20, true);
+    let value = data(1, VALUE_BYTES);
+    let names: Vec<String> = (0..48).map(|number| format!("key-{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        assert_eq!(put(&node, name, &value), Status::Ok, "{name}");
+        let known: Vec<&str> = names[..=number].iter().map(String::as_str).collect();
+        let described = node.replicas(&known);
+        assert!(described.last().unwrap().as_ref().is_ok_and(|it| it.len() == 1), "{name}");
+    }
     node.close();
     cluster.stop();
 }

@@ -5,7 +5,7 @@ use super::part::Part;
 use super::trailer::Trailer;
 use crate::error::TransferError;
 use crate::extent::footer;
-use perigee_memory::ByteRangeMut;
+use perigee_memory::{ByteRangeMut, MemoryGone};
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_mover::{
@@ -76,11 +76,11 @@ impl ObjectSlice {
 
     /// Sums a part of a write and makes its trailer, whose bytes lie behind the payload in the
     /// memory of the slice.
-    fn seal(&mut self, index: usize, blocks: &mut Vec<u32>) {
+    fn seal(&mut self, index: usize, blocks: &mut Vec<u32>) -> Result<(), MemoryGone> {
         let part = &self.parts[index];
-        self.sums.push(self.checksum(part, blocks));
+        self.sums.push(self.checksum(part, blocks)?);
         let trailer: Box<[u8]> = match part.trailer {
-            Trailer::None => return,
+            Trailer::None => return Ok(()),
             Trailer::Footer { payload_bytes, generation } => {
                 footer(payload_bytes, blocks, generation).into()
             }
@@ -102,10 +102,11 @@ impl ObjectSlice {
         }
         assert_eq!(address, end, "a trailer fills its pieces");
         self.trailers.push(trailer);
+        Ok(())
     }
 
     /// CRC-32C of the memory of a part; its blocks go to `blocks`.
-    fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> u32 {
+    fn checksum(&self, part: &Part, blocks: &mut Vec<u32>) -> Result<u32, MemoryGone> {
         let memory = self.memory[part.memory.clone()].iter();
         let pieces: Vec<_> = memory.map(|range| range.cast_const()).collect();
         // SAFETY: the caller of the batch keeps its buffers, and nothing else writes them, until
@@ -123,7 +124,9 @@ impl ObjectSlice {
         let mut status = reply.status[part.pieces.clone()].iter();
         match status.find(|status| **status != Status::Ok) {
             None if self.direction == Direction::Write => Ok(self.sums[index]),
-            None => Ok(self.checksum(part, &mut Vec::new())),
+            None => {
+                Ok(self.checksum(part, &mut Vec::new()).map_err(PeerError::from)?)
+            }
             Some(Status::InvalidReplica) => Err(TransferError::Stale),
             Some(status) => Err(TransferError::Peer(PeerError::Refused {
                 peer: peer.to_owned(),
@@ -169,7 +172,7 @@ unsafe impl Slice for ObjectSlice {
     fn prepare(&mut self) -> Result<(), PeerError> {
         if self.direction == Direction::Write && self.sums.is_empty() {
             let mut blocks = Vec::new();
-            (0..self.parts.len()).for_each(|part| self.seal(part, &mut blocks));
+            (0..self.parts.len()).try_for_each(|part| self.seal(part, &mut blocks))?;
             debug_assert_eq!(self.sums.len(), self.parts.len());
         }
         Ok(())

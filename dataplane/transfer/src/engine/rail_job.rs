@@ -12,7 +12,8 @@ use crate::extent::footer;
 use crate::limits::{RAIL_COPIED_BYTES, RAIL_MESSAGE_BYTES};
 use perigee_memory::copy::{checksum_pieces, gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_memory::{ByteRange, ByteRangeMut, MemoryGone};
+use perigee_mover::PeerError;
 use perigee_rails::{RailRequest, Registration};
 use perigee_rdma::{Rdma, StageLoan, StageSlot};
 use perigee_schemas::Direction;
@@ -45,7 +46,8 @@ pub(super) struct RailJob {
     /// Where the footer of a write, or the generation that was read, lies; nothing if all travels
     /// in one message.
     tail: Option<StageSlot>,
-    checksum: u32,
+    /// Of what was moved, or the caller's memory that was not there to be summed.
+    checksum: Result<u32, MemoryGone>,
     blocks: Vec<u32>,
 }
 
@@ -95,7 +97,7 @@ impl RailJob {
             memory: job.memory.clone(),
             local,
             tail,
-            checksum: 0,
+            checksum: Ok(0),
             blocks: Vec::new(),
         })
     }
@@ -116,7 +118,7 @@ impl RailJob {
         // valid.
         self.checksum = unsafe { gather_blocks(target, &pieces, BLOCK_BYTES, &mut blocks) };
         self.blocks = blocks;
-        if self.tail.is_none() {
+        if self.tail.is_none() && self.checksum.is_ok() {
             let (end, at) = (self.payload_bytes, footer_offset(self.payload_bytes));
             let padding = target.wrapping_add(end as usize);
             // SAFETY: the slot has room for the whole extent. What was there before must not leave
@@ -128,6 +130,9 @@ impl RailJob {
 
     /// What is moved first.
     pub(super) fn first(&self, requests: &mut Vec<RailRequest>, tag: u64) {
+        if self.checksum.is_err() {
+            return;
+        }
         let mut remote = self.extent + self.start;
         match &self.local {
             JobMemory::InPlace(ranges) => {
@@ -158,7 +163,7 @@ impl RailJob {
 
     /// What is moved when all of the first has arrived.
     pub(super) fn last(&self, requests: &mut Vec<RailRequest>, tag: u64) {
-        let Some(slot) = &self.tail else {
+        let (Some(slot), Ok(_)) = (&self.tail, self.checksum) else {
             return;
         };
         let (offset, bytes) = if self.writes {
@@ -192,10 +197,11 @@ impl RailJob {
     /// The checksum of what was moved.
     ///
     /// # Errors
-    /// What was read belongs to another object.
+    /// What was read belongs to another object, or the caller's memory has gone.
     pub(super) fn finish(&self) -> Result<u32, TransferError> {
+        let checksum = self.checksum.map_err(PeerError::from)?;
         if self.writes || self.generation_read() == self.generation {
-            Ok(self.checksum)
+            Ok(checksum)
         } else {
             Err(TransferError::Stale)
         }

@@ -77,6 +77,22 @@ fn existence_probes_cannot_block_puts() {
 }
 
 #[test]
+fn asking_where_keys_lie_cannot_block_puts_and_counts_as_a_use() {
+    let mut stage = Stage::new(&[2]);
+    stage.put("a");
+    stage.put("b");
+    assert_eq!(stage.locate_only("a"), 1, "one location");
+    assert_eq!(stage.put("c"), 0);
+    assert!(stage.holds("a") && !stage.holds("b"), "the older one was used later");
+    for key in ["d", "e", "f"] {
+        for asked in ["a", "c", "d", "e"] {
+            stage.locate_only(asked);
+        }
+        assert_eq!(stage.put(key), 0, "{key}");
+    }
+}
+
+#[test]
 fn probes_cannot_extend_a_read_lease_against_puts() {
     let mut stage = Stage::new(&[1]);
     stage.put("a");

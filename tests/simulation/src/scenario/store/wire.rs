@@ -201,6 +201,7 @@ pub(super) fn get_replicas(keys: &[String]) -> Vec<u8> {
         keys: Some(strings(&mut builder, &texts)),
         single: keys.len() == 1,
         peek: false,
+        probe: false,
     };
     let root = master::GetReplicasRequest::create(&mut builder, &args);
     finished(builder, root)
