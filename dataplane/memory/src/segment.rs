@@ -96,9 +96,9 @@ impl Segment {
     }
 
     /// Donates `bytes` of a file or shared-memory object from `offset` on. Its contents are
-    /// overwritten. Only this process maps it: a writer of the file may also cut it, and a cut
-    /// file ends the processes that touch what is gone (SIGBUS). The range is locked, so that no
-    /// second segment lies over it.
+    /// overwritten. Only this process maps it: a writer of the file may also cut it, and what is
+    /// gone then must be touched by guarded copies or the kernel alone. The range is locked, so
+    /// that no second segment lies over it.
     ///
     /// # Errors
     /// [`SegmentError::File`], [`SegmentError::FileRange`], [`SegmentError::Lent`],

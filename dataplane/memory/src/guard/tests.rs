@@ -138,7 +138,7 @@ fn many_threads_lose_memory_at_once_and_go_on_with_what_they_had() {
                     share = share.mul_add(0.5, 0.25);
                 }
                 assert_eq!(sum, number + 1999 * 1000);
-                assert_eq!(product, (0..2000u64).fold(1, |all, it| all.wrapping_mul(it | 1)));
+                assert_eq!(product, (0..2000u64).fold(1u64, |all, it| all.wrapping_mul(it | 1)));
                 assert_eq!(share, 0.5);
             });
         }

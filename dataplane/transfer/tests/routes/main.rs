@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a test says why it is skipped")]
 
 mod frozen;
+mod gone;
 mod node;
 mod once;
 mod vanished;
