@@ -1,9 +1,8 @@
 //! Where snapshots come from: an agent, or a reading of this host by this process.
 
 use crate::failure::Failure;
-use perigee_agent::{AgentOptions, Collector, Snapshot, Watch};
+use perigee_agent::{AgentOptions, Collector, Snapshot};
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for an agent.
@@ -14,7 +13,7 @@ pub(super) enum SnapshotSource {
     /// Asks an agent.
     Agent(String),
     /// Reads the host.
-    Own(Box<Collector>, Arc<Watch>),
+    Own(Box<Collector>),
 }
 
 impl SnapshotSource {
@@ -31,19 +30,15 @@ impl SnapshotSource {
         if fetch(&usual).is_ok() {
             return Ok(Self::Agent(usual));
         }
-        let watch = Arc::new(Watch::default());
         let options = AgentOptions { state: None, ..AgentOptions::default() };
-        Ok(Self::Own(Box::new(Collector::new(options, Arc::clone(&watch))), watch))
+        Ok(Self::Own(Box::new(Collector::new(options))))
     }
 
     /// What it shows now.
     pub(super) fn read(&mut self) -> Result<Snapshot, String> {
         match self {
             Self::Agent(url) => fetch(url),
-            Self::Own(collector, watch) => {
-                watch.look();
-                Ok(collector.collect())
-            }
+            Self::Own(collector) => Ok(collector.collect()),
         }
     }
 
