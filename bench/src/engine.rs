@@ -43,6 +43,7 @@ const LOAD: &[Flag] = &[
     .within(1, BUFFER_BYTES_MAX),
     settings::PIN,
     settings::DURATION,
+    settings::RATE,
     settings::ROUNDS,
     settings::ANY_NOISE,
 ];
@@ -72,22 +73,39 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
     let loads = loads(&run.settings)?;
     run.measure(|settings, stop, report| {
         report.loopback = true;
-        report.notes.push(
-            "baselines were taken before and after each round, between memories as large as the buffers"
-                .to_owned(),
-        );
+        report.notes.push(note(settings).to_owned());
         let taken = measure(settings, &loads, stop, report);
         report.figures.extend(figures(&report.rows));
         taken
     })
 }
 
+fn is_open(settings: &Settings) -> bool {
+    settings.integer::<u64>("rate") > 0
+}
+
+fn note(settings: &Settings) -> &'static str {
+    if is_open(settings) {
+        return "open loop: operations begin on time, one in flight, and latencies count from the time they were \
+                due; held against nothing, as nothing else has the rate";
+    }
+    "baselines were taken before and after each round, between memories as large as the buffers"
+}
+
 /// Bytes and depths that fit the buffer.
 fn loads(settings: &Settings) -> Result<Vec<(u64, u64)>, BenchError> {
-    let loads = match settings.integer("size") {
+    if is_open(settings) && settings.is_given("depth") {
+        return Err(BenchError::conflict(
+            "With --rate one operation is in flight; leave --depth out, or use bench nic with --threads",
+        ));
+    }
+    let mut loads = match settings.integer("size") {
         0 => LOADS.to_vec(),
         bytes => vec![(bytes, settings.integer("depth"))],
     };
+    if is_open(settings) {
+        loads.iter_mut().for_each(|(_, depth)| *depth = 1);
+    }
     let buffer: u64 = settings.integer("buffer");
     let needed = loads.iter().map(|(bytes, depth)| bytes.saturating_mul(*depth));
     let needed = needed.max().unwrap_or(0);
@@ -180,10 +198,14 @@ impl Held<'_> {
             baselines: self.baselines(operation, bytes as usize, depth),
         };
         let mut load = |span: &Span| drive(&mut window, span, self.stop);
-        let taken = rounds.take(&span, &mut load)?;
+        let taken = match is_open(self.settings) {
+            true => load(&span.at_rate(self.settings.integer("rate")))?.into(),
+            false => rounds.take(&span, &mut load)?,
+        };
         let cell = Cell { operation, bytes, depth, threads: 1, unit: RateUnit::Bytes };
         let row = Row::of(&cell, &taken);
         report.warn_of_dropped(&row, taken.dropped);
+        report.warn_of_overdue(&row, taken.load.overdue);
         report.rows.push(row);
         Ok(())
     }
@@ -245,6 +267,8 @@ mod tests {
     fn loads_are_the_usual_ones_or_the_one_asked_for() {
         assert_eq!(loads_of(&[]).unwrap(), LOADS);
         assert_eq!(loads_of(&["--size=8k", "--depth=2"]).unwrap(), [(8192, 2)]);
+        assert_eq!(loads_of(&["--size=8k", "--rate=10"]).unwrap(), [(8192, 1)]);
+        assert!(loads_of(&["--rate=10", "--depth=2"]).is_err());
     }
 
     #[test]

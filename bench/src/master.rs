@@ -201,6 +201,7 @@ impl<'a> Asking<'a> {
         };
         let row = Row::of(&cell, taken);
         report.warn_of_dropped(&row, taken.dropped);
+        report.warn_of_overdue(&row, taken.load.overdue);
         report.figures.push(Figure::rate(&row));
         report.rows.push(row);
     }

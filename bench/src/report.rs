@@ -358,6 +358,18 @@ impl Report {
         }
     }
 
+    /// Says how many operations of an open loop the end of a row left out.
+    pub(crate) fn warn_of_overdue(&mut self, row: &Row, overdue: u64) {
+        if overdue > 0 {
+            let (operation, bytes) = (&row.operation, row.bytes);
+            let text = format!(
+                "{overdue} operations of {operation}, {bytes} bytes, were due and had not begun when the time was \
+                 over: the rate is more than was done, and latencies grow with the time of the row"
+            );
+            self.warnings.push(text);
+        }
+    }
+
     /// Notes how the run ended, and what makes its figures doubtful.
     pub(crate) fn end(&mut self, outcome: &Result<(), BenchError>) {
         self.complete = outcome.is_ok();

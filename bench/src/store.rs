@@ -235,6 +235,7 @@ impl<'a> Load<'a> {
             report.loopback |= self.has_near_master && all.all(Workload::is_near);
             let row = Row::of(&cell(operation, bytes, self.settings), &taken);
             report.warn_of_dropped(&row, taken.dropped);
+            report.warn_of_overdue(&row, taken.load.overdue);
             report.figures.push(Figure::rate(&row));
             report.rows.push(row);
         }

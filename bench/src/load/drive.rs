@@ -79,6 +79,8 @@ pub(crate) struct Measured {
     pub(crate) units: u64,
     /// Operations that brought a wrong byte.
     pub(crate) corrupt: u64,
+    /// Operations of an open loop that were due in this time and did not begin in it.
+    pub(crate) overdue: u64,
     /// Latencies of these operations.
     pub(crate) latency: Recorder,
     /// Units per second in equal parts of the time.
@@ -119,6 +121,7 @@ impl Measured {
         self.operations += part.operations;
         self.units += part.units;
         self.corrupt += part.corrupt;
+        self.overdue += part.overdue;
         self.latency.add(&part.latency);
         self.samples.push(part.rate());
     }
@@ -130,6 +133,7 @@ struct Tally {
     operations: u64,
     units: u64,
     corrupt: u64,
+    overdue: u64,
     latency: Recorder,
     last: Duration,
 }
@@ -207,6 +211,14 @@ impl Pace {
     fn due(self, operations: u64) -> Duration {
         self.first + self.every.mul_f64(operations as f64)
     }
+
+    /// How many operations are due before a time; none of a closed loop.
+    fn due_before(self, time: Duration) -> u64 {
+        if self.every.is_zero() {
+            return 0;
+        }
+        time.saturating_sub(self.first).div_duration_f64(self.every).ceil() as u64
+    }
 }
 
 impl Goal {
@@ -278,6 +290,9 @@ impl<'a> Course<'a> {
         }
         while let Some(step) = worker.drain()? {
             count(&mut tally, step);
+        }
+        if let (Goal::Time(duration), false) = (goal, worker.is_done()) {
+            tally.overdue = pace.due_before(duration).saturating_sub(tally.operations);
         }
         Ok(tally)
     }
@@ -400,6 +415,7 @@ fn sum(
         all.operations += tally.operations;
         all.units += tally.units;
         all.corrupt += tally.corrupt;
+        all.overdue += tally.overdue;
         all.latency.add(&tally.latency);
         all.last = all.last.max(tally.last);
     }
@@ -414,6 +430,7 @@ fn sum(
         operations: all.operations,
         units: all.units,
         corrupt: all.corrupt,
+        overdue: all.overdue,
         latency: all.latency,
         samples,
         marks,

@@ -40,6 +40,7 @@ pub(super) fn take_rows<M: Mover>(
                 tell(&row);
             }
             let corrupt = row.corrupt;
+            report.warn_of_overdue(&row, measured.overdue);
             report.rows.push(row);
             if corrupt > 0 {
                 return Err(BenchError::Corrupt {

@@ -110,6 +110,7 @@ fn the_closing_line_is_mooncakes() {
         operations: 150,
         units: 150 * 128 * 65_536,
         corrupt: 0,
+        overdue: 0,
         latency: Recorder::default(),
         samples: Vec::new(),
         marks: Vec::new(),

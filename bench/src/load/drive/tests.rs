@@ -137,14 +137,18 @@ fn a_signal_ends_the_load() {
     assert!(matches!(outcome, Err(BenchError::Interrupted)), "{outcome:?}");
 }
 
-/// An operation that blocks once, and none after it.
+/// Operations of which one blocks.
 struct SlowOnce {
     slow: Duration,
+    /// Operations before the one that blocks.
+    quick: u64,
 }
 
 impl Worker for SlowOnce {
     fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
-        let took = std::mem::take(&mut self.slow);
+        let is_quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        let took = if is_quick { Duration::ZERO } else { std::mem::take(&mut self.slow) };
         thread::sleep(took);
         Ok(Step { took, units: 1, corrupt: 0 })
     }
@@ -155,7 +159,7 @@ fn operations_of_an_open_loop_are_as_late_as_those_before_them() {
     let slow = Duration::from_millis(100);
     let span = Span { warm_up: Duration::ZERO, ..span(0, 10) };
     let latency_of = |span: &Span| {
-        let measured = drive(&mut [SlowOnce { slow }], span, &Stop::default()).unwrap();
+        let measured = drive(&mut [SlowOnce { slow, quick: 0 }], span, &Stop::default()).unwrap();
         measured.latency.summary().unwrap()
     };
     // One each 10 ms: the last is due after 90 ms and cannot begin before 100.
@@ -171,4 +175,32 @@ fn an_open_loop_begins_no_more_operations_than_its_rate() {
     let span = Span { warm_up: Duration::ZERO, ..span(100, 0) };
     let measured = drive(&mut workers, &span.at_rate(200), &Stop::default()).unwrap();
     assert!((1..=20).contains(&measured.operations), "{measured:?}");
+}
+
+#[test]
+fn a_stall_is_in_the_p99_of_an_open_loop_and_not_in_that_of_a_closed_one() {
+    let slow = Duration::from_millis(50);
+    let span = Span { warm_up: Duration::ZERO, ..span(0, 1000) };
+    let p99_of = |span: &Span| {
+        let mut workers = [SlowOnce { slow, quick: 500 }];
+        let measured = drive(&mut workers, span, &Stop::default()).unwrap();
+        measured.latency.summary().unwrap().p99_ns
+    };
+    // One each 1 ms: the 50 that are due while one blocks wait for it, 5 % of all.
+    let open = p99_of(&span.at_rate(1000));
+    assert!(open > 30_000_000, "{open}");
+    assert!(p99_of(&span) < 30_000_000);
+}
+
+#[test]
+fn operations_that_a_stall_leaves_for_after_the_end_are_told() {
+    let span = Span { warm_up: Duration::ZERO, ..span(100, 0) };
+    let overdue_of = |slow: Duration, span: &Span| {
+        let mut workers = [SlowOnce { slow, quick: 10 }];
+        drive(&mut workers, span, &Stop::default()).unwrap().overdue
+    };
+    // 100 are due in 100 ms, and the eleventh blocks until the end.
+    let stall = Duration::from_millis(200);
+    assert_eq!(overdue_of(stall, &span.at_rate(1000)), 89);
+    assert_eq!(overdue_of(stall, &span), 0, "a closed loop owes nothing");
 }

@@ -25,6 +25,7 @@ fn measured(marks: &[&[u64]]) -> Measured {
         operations: 0,
         units: 0,
         corrupt: 0,
+        overdue: 0,
         latency: Recorder::default(),
         samples: Vec::new(),
         marks: marks.iter().enumerate().map(mark).collect(),
