@@ -93,6 +93,7 @@ impl Sample {
             has_probes: true,
             clock: Some(ClockDiscipline { is_synchronised: true, error_us: 900 }),
             io_uring: Some(Ok(())),
+            links: None,
             packages: vec![self.package()],
             segment_bytes: SEGMENT_BYTES,
             cores: vec![0, 1, 32, 33],
