@@ -23,6 +23,7 @@ COMMANDS = (
     ["drain"],
     ["top"],
     ["doctor"],
+    ["check"],
     ["topology"],
     ["inspect"],
     ["bench", "nic"],

@@ -7,6 +7,7 @@ use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
+use perigee_mesh::MeshServer;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,14 @@ pub enum AgentError {
     /// Its port.
     #[error(transparent)]
     Serve(#[from] HttpStartError),
+    /// Its port for measurements.
+    #[error("Cannot listen on {address} for measurements: {cause}; choose another --check_port")]
+    Check {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// Its thread.
     #[error("Cannot start the collecting thread: {0}")]
     Thread(std::io::Error),
@@ -28,6 +37,8 @@ pub enum AgentError {
 #[derive(Debug)]
 pub struct Agent {
     http: Option<HttpHandle>,
+    /// Measurements by others, where they are allowed.
+    mesh: Option<MeshServer>,
     stop: Option<Sender<()>>,
     collecting: Option<JoinHandle<()>>,
 }
@@ -40,6 +51,11 @@ impl Agent {
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
         let board = Arc::new(SnapshotBoard::default());
         let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
+        let measured = |address| {
+            MeshServer::start(address, "", &options.interfaces)
+                .map_err(|cause| AgentError::Check { address, cause })
+        };
+        let mesh = options.check.map(measured).transpose()?;
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-collect".to_owned());
         let collecting = thread.spawn(move || {
@@ -48,6 +64,7 @@ impl Agent {
         });
         Ok(Self {
             http: Some(http),
+            mesh,
             stop: Some(stop),
             collecting: Some(collecting.map_err(AgentError::Thread)?),
         })
@@ -67,6 +84,7 @@ impl Agent {
         if let Some(http) = self.http.take() {
             http.stop();
         }
+        drop(self.mesh.take());
         drop(self.stop.take());
         if let Some(collecting) = self.collecting.take()
             && collecting.join().is_err()

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Largest port number.
 const PORT_MAX: i128 = 65_535;
+/// The usual port of measurements.
+const CHECK_PORT: &str = "9306";
 /// Longest threshold of a slow batch: a minute.
 const SLOW_MS_MAX: i128 = 60_000;
 
@@ -35,6 +37,9 @@ const FLAGS: &[Flag] = &[
         "Folder that keeps counters over a restart; empty starts from zero"),
     Flag::new("activity_dir", ValueKind::Text, "",
         "Folder with the pages of our processes; empty asks PERIGEE_ACTIVITY_DIR, else /dev/shm/perigee"),
+    Flag::new("check_host", ValueKind::Text, "",
+        "Address on which `perigee check` of others may measure this host, such as 0.0.0.0; empty lets none"),
+    Flag::new("check_port", ValueKind::Int32, CHECK_PORT, "Port of that, the same on all hosts").within(0, PORT_MAX),
     Flag::new("sysfs", ValueKind::Text, "/sys", "The host's /sys, where a container has it"),
     Flag::new("procfs", ValueKind::Text, "/proc", "The host's /proc, where a container has it"),
 ];
@@ -107,11 +112,13 @@ impl AgentConfig {
 }
 
 fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
-    let host = settings.text("host");
-    let address: IpAddr = host.trim_matches(['[', ']']).parse().map_err(|_| {
-        let text = format!("The host `{host}` is no address; write one such as 127.0.0.1 or ::");
-        FlagError::Conflict(text)
-    })?;
+    let address = address_of("host", settings.text("host"))?;
+    let check = match settings.text("check_host") {
+        "" => None,
+        host => {
+            Some(SocketAddr::new(address_of("check_host", host)?, settings.integer("check_port")))
+        }
+    };
     let names = settings.text("interfaces").split(',').map(str::trim);
     let defaults = AgentOptions::default();
     let activity = settings.optional_text("activity_dir").map(PageDirectory::new);
@@ -128,6 +135,14 @@ fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
         slow: Duration::from_millis(settings.integer("slow_ms")),
         measure_costs: settings.bool("measure_costs"),
         interfaces,
+        check,
+    })
+}
+
+fn address_of(flag: &str, text: &str) -> Result<IpAddr, FlagError> {
+    text.trim_matches(['[', ']']).parse().map_err(|_| {
+        let text = format!("The {flag} `{text}` is no address; write one such as 127.0.0.1 or ::");
+        FlagError::Conflict(text)
     })
 }
 

@@ -25,6 +25,8 @@ pub struct AgentOptions {
     pub measure_costs: bool,
     /// Interfaces to watch; empty for all.
     pub interfaces: Vec<String>,
+    /// Where others may measure this host; `None` lets none.
+    pub check: Option<SocketAddr>,
 }
 
 impl AgentOptions {
@@ -46,6 +48,7 @@ impl Default for AgentOptions {
             slow: Duration::from_millis(10),
             measure_costs: false,
             interfaces: Vec::new(),
+            check: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::invocation::{Action, Invocation};
-use crate::{agent, bench, daemon, doctor, drain, inspect, output, status, top, topology};
+use crate::{agent, bench, check, daemon, doctor, drain, inspect, output, status, top, topology};
 use perigee_agent::has_probes;
 use perigee_flags::{ProcessEnvironment, nearest};
 use std::fmt::Write as _;
@@ -32,6 +32,7 @@ enum CommandKind {
     Agent,
     Top,
     Doctor,
+    Check,
     Bench,
 }
 
@@ -98,6 +99,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         kind: CommandKind::Doctor,
     },
     Command {
+        name: "check",
+        personality: None,
+        summary: "Measure every link between hosts and name who is at fault",
+        kind: CommandKind::Check,
+    },
+    Command {
         name: "bench",
         personality: Some(bench::TRANSFER_ENGINE_BENCH),
         summary: "Measure network cards, stores and masters",
@@ -116,9 +123,9 @@ PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json write
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for a server: ended by SIGTERM or SIGINT
-  1   perigee doctor: something does not work
+  1   perigee doctor, perigee check: something does not work
   2   a setting is wrong; the message says which and what to write
-  3   perigee doctor: something works less well than it could
+  3   perigee doctor, perigee check: something works less well than it could
   64  no such command, or an argument the cluster refused
   69  a port is taken, or the master does not answer
   70  a defect of this program or a refusal of the system; wrong bytes in a bench
@@ -167,6 +174,7 @@ fn run(
         CommandKind::Agent => agent::run(invocation, environment),
         CommandKind::Top => top::run(invocation, environment),
         CommandKind::Doctor => doctor::run(invocation, environment),
+        CommandKind::Check => check::run(invocation, environment),
     }
 }
 

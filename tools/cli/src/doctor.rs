@@ -7,6 +7,7 @@ mod clock;
 mod disk;
 mod finding;
 mod host;
+mod links;
 mod memory;
 mod mooncake_variables;
 mod network;
@@ -20,6 +21,7 @@ mod report;
 mod segments;
 mod tcp;
 
+use crate::check::usual_file;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
@@ -32,6 +34,7 @@ use peers::PeerHost;
 use perigee_flags::{
     Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind, nearest,
 };
+use perigee_mesh::LinkBaseline;
 use perigee_topology::{Topology, cpu_list};
 use report::DoctorReport;
 use segments::ClusterSegments;
@@ -85,6 +88,12 @@ const FLAGS: &[Flag] = &[
     )
     .one_of(&[mooncake_variables::NONE, mooncake_variables::SET, mooncake_variables::ALL])
     .alone(mooncake_variables::SET),
+    Flag::new(
+        "baseline",
+        ValueKind::Text,
+        "",
+        "File that perigee check keeps of links; empty is the usual one",
+    ),
     Flag::new("sysfs", ValueKind::Text, LIVE_SYSFS, "Folder to read instead of /sys"),
     Flag::new("procfs", ValueKind::Text, "/proc", "Folder to read instead of /proc"),
     Flag::new("devfs", ValueKind::Text, "/dev", "Folder to read instead of /dev"),
@@ -159,6 +168,11 @@ fn host_of(settings: &Settings) -> Result<HostFacts, Failure> {
             settings.text("master_server_address").trim(),
             CLUSTER_DEADLINE,
         )?,
+        links: is_live.then(|| {
+            let file = settings.optional_text("baseline").map(PathBuf::from);
+            let found = LinkBaseline::load(&file.unwrap_or_else(usual_file));
+            found.map_err(|error| error.to_string())
+        }),
         roots,
     })
 }

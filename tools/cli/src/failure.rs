@@ -5,11 +5,13 @@ use perigee_agent::AgentError;
 use perigee_bench::BenchError;
 use perigee_flags::FlagError;
 use perigee_http::HttpStartError;
+use perigee_mesh::BaselineError;
 use perigee_node::{DrainError, NodeError};
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
 use perigee_service::DaemonError;
 use perigee_topology::TopologyError;
+use std::net::SocketAddr;
 
 /// Why the program ends without success.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +65,22 @@ pub(crate) enum Failure {
     /// A bench tool failed; what it had found is printed.
     #[error(transparent)]
     Bench(#[from] BenchError),
+    /// Nothing to measure.
+    #[error(
+        "No hosts; write perigee check HOST HOST ..., and perigee check --serve on each of them"
+    )]
+    NoHosts,
+    /// What links showed before is of no use.
+    #[error(transparent)]
+    Baseline(#[from] BaselineError),
+    /// Others cannot measure this host.
+    #[error("Cannot listen on {listen}: {cause}; choose another --host or --port")]
+    NoServer {
+        /// Where.
+        listen: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// What is wrong stands in the report on standard output; this is the exit code.
     #[error("The report names what is wrong")]
     Reported(u8),
@@ -79,10 +97,12 @@ impl Failure {
             Self::Settings(error) => error.exit_code(),
             Self::Master(error) => error.exit_code(),
             Self::Node(error) => error.exit_code(),
-            Self::Agent(_) | Self::NoAgent { .. } | Self::Http(_) => Status::RpcFail.exit(),
+            Self::Agent(_) | Self::NoAgent { .. } | Self::NoServer { .. } | Self::Http(_) => {
+                Status::RpcFail.exit()
+            }
             Self::Call(error) => error.status().exit(),
             Self::Drain(error) => error.status().exit(),
-            Self::Topology(_) => perigee_flags::USAGE_EXIT_CODE,
+            Self::Topology(_) | Self::NoHosts | Self::Baseline(_) => perigee_flags::USAGE_EXIT_CODE,
             Self::Bench(error) => error.exit_code(),
             Self::Reported(code) => *code,
             Self::System(_) => Status::InternalError.exit(),

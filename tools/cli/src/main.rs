@@ -4,6 +4,7 @@
 
 mod agent;
 mod bench;
+mod check;
 mod columns;
 mod commands;
 mod daemon;

@@ -4,8 +4,8 @@
 use super::finding::CheckOutcome;
 use super::host::HostFacts;
 use super::{
-    agent, clock, disk, memory, network, packages, pcie, peers, placement, rdma, reactor, segments,
-    tcp,
+    agent, clock, disk, links, memory, network, packages, pcie, peers, placement, rdma, reactor,
+    segments, tcp,
 };
 
 /// One thing that is looked at.
@@ -42,6 +42,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("rail_mtu", "frame sizes of the rails", network::rail_mtu),
     check("peer_mtu", "frame sizes of the peers' rails", peers::frame_sizes),
     check("peer_gid", "GID types of the peers' rails", peers::gid_types),
+    check("link_baseline", "links to other hosts, as last checked", links::baseline),
     check("congestion_control", "congestion control of TCP", tcp::congestion_control),
     check("socket_buffers", "buffer sizes of TCP", tcp::socket_buffers),
     check("segment_reach", "data ports of the cluster's segments", segments::reachable),

@@ -4,6 +4,7 @@
 use super::disk::DiskState;
 use super::peers::PeerHost;
 use super::segments::ClusterSegments;
+use perigee_mesh::LinkBaseline;
 use perigee_shard::{ClockDiscipline, UringUnavailable};
 use perigee_topology::{Nic, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
@@ -38,6 +39,9 @@ pub(super) struct HostFacts {
     pub(super) peers: Vec<PeerHost>,
     /// Segments of a master.
     pub(super) cluster: ClusterSegments,
+    /// What `perigee check` found last, or why that cannot be read; `None` when another host's
+    /// files are looked at.
+    pub(super) links: Option<Result<LinkBaseline, String>>,
 }
 
 impl HostFacts {

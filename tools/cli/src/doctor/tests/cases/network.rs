@@ -3,6 +3,8 @@
 use super::super::sample;
 use super::{Case, double, file, value};
 use crate::doctor::segments::{ClusterSegments, UnreachableSegment};
+use perigee_mesh::{FindingKind, LinkBaseline, LinkFinding};
+use perigee_verdict::NicOfHost;
 
 pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
     vec![
@@ -46,6 +48,21 @@ pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
                 master: "10.0.0.1:50051".to_owned(),
                 reason: "Connection refused".to_owned(),
             };
+        }),
+        value("link_baseline", "node3/rail1 -> node7/rail1", |host| {
+            let mut baseline = LinkBaseline::default();
+            let finding = LinkFinding {
+                kind: FindingKind::Bandwidth,
+                from: NicOfHost::new("node3", "rail1"),
+                to: NicOfHost::new("node7", "rail1"),
+                evidence: "0.31 of its baseline".to_owned(),
+                ratio: Some(0.31),
+            };
+            baseline.learn(&[], &[finding], 1);
+            host.links = Some(Ok(baseline));
+        }),
+        value("link_baseline", "baseline of links", |host| {
+            host.links = Some(Err("check.json: not JSON".to_owned()));
         }),
         value("peer_gid", "other.json", |host| {
             host.peers = vec![sample::peer(9000, "RoCE v1")];
