@@ -14,6 +14,17 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+/// Length of an answer before it was compressed: that much waits in memory for its reader.
+#[derive(Clone, Copy, Debug)]
+struct UnpackedBytes(Option<u64>);
+
+/// Notes how long an answer is, before it is compressed.
+pub(crate) async fn note_size(mut answer: Response<Body>) -> Response<Body> {
+    let bytes = UnpackedBytes(answer.body().size_hint().exact());
+    answer.extensions_mut().insert(bytes);
+    answer
+}
+
 /// The budget of one server; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerBudget(Arc<Semaphore>);
@@ -35,7 +46,8 @@ impl AnswerBudget {
     /// The answer with its body counted, or a refusal if too much waits for readers. `slow` is
     /// notified when the reader has not taken it in time.
     pub(crate) fn count(&self, answer: Response<Body>, slow: &Arc<Notify>) -> Response<Body> {
-        let bytes = answer.body().size_hint().exact();
+        let unpacked = answer.extensions().get::<UnpackedBytes>().and_then(|bytes| bytes.0);
+        let bytes = unpacked.or_else(|| answer.body().size_hint().exact());
         if bytes.is_some_and(|bytes| bytes <= SMALL_ANSWER_BYTES) {
             return answer;
         }

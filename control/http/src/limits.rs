@@ -57,3 +57,5 @@ impl Default for Deadlines {
         Self { head: HEAD_TIMEOUT, request: REQUEST_TIMEOUT }
     }
 }
+/// Answers of at least this many bytes are compressed for those who take gzip.
+pub const COMPRESSED_BYTES_MIN: u16 = 1024;

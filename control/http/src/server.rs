@@ -1,14 +1,20 @@
 //! The listening thread. Invariant: the socket is bound before `start` returns, so a port in use is
 //! an error of the caller and not a line in a log.
 
+use crate::answers::note_size;
 use crate::connection::Connections;
-use crate::limits::{ACCEPT_PAUSE, BLOCKING_THREADS_MAX, BODY_BYTES_MAX, Deadlines, STOP_GRACE};
+use crate::limits::{
+    ACCEPT_PAUSE, BLOCKING_THREADS_MAX, BODY_BYTES_MAX, COMPRESSED_BYTES_MIN, Deadlines, STOP_GRACE,
+};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::map_response;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tower_http::compression::predicate::{Predicate, SizeAbove};
+use tower_http::compression::{CompressionLayer, DefaultPredicate};
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +70,11 @@ impl HttpServer {
             .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()
             .map_err(failed)?;
-        let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+        let is_worth_it = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_BYTES_MIN));
+        let router = router
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .layer(map_response(note_size))
+            .layer(CompressionLayer::new().compress_when(is_worth_it));
         let connections = Connections::new(router, stopped, deadlines);
         let serve = move || {
             runtime.block_on(accept_all(name, socket, connections));

@@ -144,3 +144,20 @@ fn unread_answers_have_one_budget_and_small_ones_are_given_beside_them() {
     }
     assert!(whole.len() > LARGE, "{} bytes", whole.len());
 }
+
+#[test]
+fn a_large_answer_is_packed_for_those_who_take_it_and_a_small_one_is_not() {
+    let large = || async { "perigee ".repeat(4096) };
+    let handle = start(hello().route("/large", get(large)));
+    let ask = |path: &str, accepts: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{accepts}\r\n");
+        talk(&handle, head.as_bytes())
+    };
+    let packed = ask("/large", "Accept-Encoding: gzip\r\n");
+    assert!(packed.contains("content-encoding: gzip") && packed.len() < 2048, "{}", packed.len());
+    let plain = ask("/large", "");
+    assert!(!plain.contains("content-encoding") && plain.contains("content-length: 32768"));
+    let refused = ask("/large", "Accept-Encoding: gzip;q=0, br\r\n");
+    assert!(!refused.contains("content-encoding"));
+    assert!(ask("/", "Accept-Encoding: gzip\r\n").ends_with("hello"));
+}
