@@ -1,7 +1,8 @@
 //! The page as bytes: a header and slots of counters. The layout is an interface between processes
 //! of different builds.
 
-use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, SLOTS};
+use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, RINGS, SLOTS};
+use crate::ring_cells::RING_BYTES;
 use crate::socket_counters::SOCKET_COUNTERS;
 use perigee_schemas::{Direction, Route};
 use std::net::IpAddr;
@@ -103,6 +104,12 @@ pub(crate) struct PageHeader {
     /// Number of the control group of version 2 in which the page was made. Zero if it is not
     /// known, and in pages of older builds.
     pub(crate) group: AtomicU64,
+    /// Room for rings of marks behind the links. Zero in pages of older builds, which have none.
+    pub(crate) rings: AtomicU32,
+    /// Rings that were ever claimed.
+    pub(crate) rings_used: AtomicU32,
+    /// Batches of threads that found no ring; a few may be missing, as many threads count them.
+    pub(crate) marks_lost: AtomicU64,
 }
 
 /// The counters of one writer for one key.
@@ -252,11 +259,13 @@ pub(crate) const LINKS_OFFSET: usize = HEADER_BYTES + SLOTS * SLOT_BYTES;
 pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
 /// Bytes of a link in a page of [`OLDER_VERSION`].
 pub(crate) const OLDER_LINK_BYTES: usize = 192;
-pub(crate) const PAGE_BYTES: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
+pub(crate) const RINGS_OFFSET: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
+pub(crate) const PAGE_BYTES: usize = RINGS_OFFSET + RINGS * RING_BYTES;
 
 const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
 const _: () = assert!(LINK_BYTES == 320 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
+const _: () = assert!(RINGS_OFFSET.is_multiple_of(64));
 
 /// Bucket of a duration in nanoseconds.
 #[inline]

@@ -1,5 +1,5 @@
 //! What this process moved, by NIC, route and direction, in a page that other processes read
-//! without privilege.
+//! without privilege; and its latest batches, one by one.
 //!
 //! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds
 //! the pages of a host with [`pages`] and sums their slots. The invariant: a slot's counters only
@@ -17,6 +17,8 @@ mod link;
 mod mark;
 mod page;
 mod reader;
+mod ring;
+mod ring_cells;
 mod slot;
 mod socket_counters;
 mod stages;
@@ -28,12 +30,14 @@ pub use directory::{PageDirectory, PageListing, pages};
 pub use error::PageError;
 pub use group::control_group;
 pub use layout::{SlotKey, text};
-pub use limits::LATENCY_BUCKETS;
+pub use limits::{LATENCY_BUCKETS, SLOW_MARK_NS};
 pub use link::{Arrival, Link, LinkRole};
-pub use mark::{BatchMark, batch_done, batch_done_address};
+pub use mark::BatchMark;
 pub use page::{Page, page};
 pub use perigee_schemas::{Direction, Route};
+pub use reader::marks::{MarkReading, RingsSeen};
 pub use reader::{LinkReading, PageReader, SlotReading};
+pub use ring::{MarkRing, batch_done};
 pub use slot::Slot;
 pub use socket_counters::SocketCounters;
 pub use stages::Stages;

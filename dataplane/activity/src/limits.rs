@@ -14,6 +14,12 @@ pub(crate) const DEVICE_BYTES: usize = 24;
 pub(crate) const LINKS: usize = 512;
 /// Longest address of a peer as text, in bytes, rounded up.
 pub(crate) const PEER_BYTES: usize = 40;
+/// Threads of a process whose batches are shown one by one.
+pub(crate) const RINGS: usize = 32;
+/// Batches of each kind, latest and slow, that a ring holds.
+pub(crate) const MARKS: usize = 32;
+/// A batch that takes this long is slow: it stays in sight longer than the others.
+pub const SLOW_MARK_NS: u64 = 1_000_000;
 /// How often a connection's socket is asked at most, in milliseconds.
 pub(crate) const LOOK_INTERVAL_MS: u64 = 1000;
 /// Slots that one thread keeps for itself.
@@ -29,5 +35,5 @@ pub(crate) const ADDRESSES_MAX: usize = 1024;
 /// A process that ends leaves its page, and so its last counts, if a reader was in the folder this
 /// long ago at most: longer than an agent needs to start again.
 pub(crate) const READER_NEAR: Duration = Duration::from_secs(60);
-/// Pages of ended processes that a new one of the same user leaves for a reader: 72 MB.
+/// Pages of ended processes that a new one of the same user leaves for a reader: 131 MB.
 pub(crate) const ENDED_PAGES_MAX: usize = 128;

@@ -38,6 +38,7 @@ pub struct Arrival {
 #[derive(Debug, Default)]
 pub struct Link {
     device: String,
+    peer: String,
     place: Option<LinkSlot>,
 }
 
@@ -66,7 +67,13 @@ impl Link {
 
     fn between(page: Option<&'static Page>, device: String, peer: IpAddr, role: LinkRole) -> Self {
         let key = LinkKey::new(&device, peer);
-        Self { device, place: page.and_then(|page| LinkSlot::claim(page, key, role)) }
+        let place = page.and_then(|page| LinkSlot::claim(page, key, role));
+        Self { device, peer: peer.to_string(), place }
+    }
+
+    /// Address of the other end; empty if that is unknown.
+    pub fn peer(&self) -> &str {
+        &self.peer
     }
 
     /// Name of the interface that its bytes go over; empty if that is unknown.

@@ -1,19 +1,19 @@
-//! The mark that a probe can be put on: called once for every finished batch, costs about a
-//! nanosecond without a probe.
-//!
-//! It is an out-of-line stub that begins with a no-op of one byte. A probe on a plain function may
-//! be single-stepped, which costs 15 us a hit; one that is inlined may have its red zone
-//! overwritten by the kernel. A probe on a no-op of five bytes becomes a call on Linux 6.18: it is
-//! twice as fast, but a fork copies the call without the trampoline that it goes to, and the child
-//! dies at its next batch. `readelf -n` shows the mark as `perigee:batch_done`.
+//! A finished batch as the page shows it. The layout is an interface between processes of different
+//! builds.
 
+use crate::layout::text;
+use crate::ring_cells::MARK_WORDS;
 use perigee_schemas::{Direction, Route};
 
-const NAME_BYTES: usize = 32;
+const NIC_BYTES: usize = 24;
+const PEER_BYTES: usize = 64;
+const TENANT_BYTES: usize = 32;
+const NUMBERS: usize = 8;
 
-/// What a probe sees of a finished batch. The layout is an interface to the probes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
+const _: () = assert!(MARK_WORDS == NUMBERS + (NIC_BYTES + PEER_BYTES + TENANT_BYTES) / 8);
+
+/// A finished batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchMark {
     /// Operations of the batch.
     pub operations: u64,
@@ -25,19 +25,18 @@ pub struct BatchMark {
     pub wire_ns: u64,
     /// On a disk of this host.
     pub disk_ns: u64,
-    /// The part of `wire_ns` that the connection does not explain ([`crate::Link::record`]). 0 over
-    /// RDMA, where the peer's NIC answers and no program of it.
+    /// The part of `wire_ns` that was the peer's own, as it says. 0 over RDMA, where the peer's NIC
+    /// answers and no program of it.
     pub peer_ns: u64,
-    /// The way bytes took.
-    pub route: u32,
-    /// 0 towards this process, 1 away from it.
-    pub direction: u32,
+    /// Milliseconds since 1970 when it ended; 0 for a batch that was not slow.
+    pub ended_ms: u64,
     /// Status code, 0 when all went well.
     pub status: i32,
-    reserved: u32,
-    nic: [u8; NAME_BYTES],
-    peer: [u8; 64],
-    tenant: [u8; NAME_BYTES],
+    route: u8,
+    direction: u8,
+    nic: [u8; NIC_BYTES],
+    peer: [u8; PEER_BYTES],
+    tenant: [u8; TENANT_BYTES],
 }
 
 impl BatchMark {
@@ -50,73 +49,109 @@ impl BatchMark {
             wire_ns: 0,
             disk_ns: 0,
             peer_ns: 0,
-            route: route as u32,
-            direction: direction as u32,
+            ended_ms: 0,
             status: 0,
-            reserved: 0,
+            route: route as u8,
+            direction: direction as u8,
             nic: padded(nic),
             peer: padded(peer),
             tenant: padded(tenant),
         }
     }
+
+    /// From submission to its end. Numbers of another process may be anything.
+    pub fn total_ns(&self) -> u64 {
+        self.queue_ns.saturating_add(self.wire_ns).saturating_add(self.disk_ns)
+    }
+
+    /// The way bytes took; `None` for one that this build does not know.
+    pub fn route(&self) -> Option<Route> {
+        Route::from_number(self.route)
+    }
+
+    /// Which way they went.
+    pub fn direction(&self) -> Option<Direction> {
+        Direction::from_number(self.direction)
+    }
+
+    /// Name of the NIC or disk; empty for copies in memory.
+    pub fn nic(&self) -> String {
+        text(&self.nic)
+    }
+
+    /// The other end.
+    pub fn peer(&self) -> String {
+        text(&self.peer)
+    }
+
+    /// Name space of its objects.
+    pub fn tenant(&self) -> String {
+        text(&self.tenant)
+    }
+
+    pub(crate) fn encode(&self) -> [u64; MARK_WORDS] {
+        let kind = u64::from(self.route) | u64::from(self.direction) << 8;
+        let mut words = [0; MARK_WORDS];
+        words[..NUMBERS].copy_from_slice(&[
+            self.operations,
+            self.bytes,
+            self.queue_ns,
+            self.wire_ns,
+            self.disk_ns,
+            self.peer_ns,
+            self.ended_ms,
+            kind | u64::from(self.status.cast_unsigned()) << 32,
+        ]);
+        let (nic, rest) = words[NUMBERS..].split_at_mut(NIC_BYTES / 8);
+        let (peer, tenant) = rest.split_at_mut(PEER_BYTES / 8);
+        pack(nic, &self.nic);
+        pack(peer, &self.peer);
+        pack(tenant, &self.tenant);
+        words
+    }
+
+    pub(crate) fn decode(words: &[u64; MARK_WORDS]) -> Self {
+        let kind = words[7];
+        let (nic, rest) = words[NUMBERS..].split_at(NIC_BYTES / 8);
+        let (peer, tenant) = rest.split_at(PEER_BYTES / 8);
+        Self {
+            operations: words[0],
+            bytes: words[1],
+            queue_ns: words[2],
+            wire_ns: words[3],
+            disk_ns: words[4],
+            peer_ns: words[5],
+            ended_ms: words[6],
+            status: ((kind >> 32) as u32).cast_signed(),
+            route: kind as u8,
+            direction: (kind >> 8) as u8,
+            nic: unpack(nic),
+            peer: unpack(peer),
+            tenant: unpack(tenant),
+        }
+    }
 }
 
-/// Zero-terminated and zero-filled.
+/// Zero-filled.
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
-    for (slot, byte) in bytes[..N - 1].iter_mut().zip(text.bytes()) {
-        *slot = byte;
-    }
+    let length = text.len().min(N);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
     bytes
 }
 
-/// Shows a finished batch to an attached probe.
-#[inline]
-pub fn batch_done(mark: &BatchMark) {
-    perigee_batch_done(mark);
+fn pack(words: &mut [u64], bytes: &[u8]) {
+    for (word, chunk) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_le_bytes(*chunk);
+    }
 }
 
-/// Address of the mark in this process.
-pub fn batch_done_address() -> usize {
-    perigee_batch_done as *const () as usize
-}
-
-/// A no-op that a kernel can put a probe on: one byte, which stays a breakpoint on every kernel.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-extern "C" fn perigee_batch_done(mark: &BatchMark) {
-    std::arch::naked_asm!(
-        "990: nop",
-        "ret",
-        ".pushsection .note.stapsdt, \"\", @note",
-        ".balign 4",
-        ".4byte 992f-991f, 994f-993f, 3",
-        "991: .asciz \"stapsdt\"",
-        "992: .balign 4",
-        "993: .8byte 990b",
-        ".8byte _.stapsdt.base",
-        ".8byte 0",
-        ".asciz \"perigee\"",
-        ".asciz \"batch_done\"",
-        ".asciz \"8@%rdi\"",
-        "994: .balign 4",
-        ".popsection",
-        ".ifndef _.stapsdt.base",
-        ".pushsection .stapsdt.base, \"aG\", @progbits, .stapsdt.base, comdat",
-        ".weak _.stapsdt.base",
-        ".hidden _.stapsdt.base",
-        "_.stapsdt.base: .space 1",
-        ".size _.stapsdt.base, 1",
-        ".popsection",
-        ".endif",
-    )
-}
-
-/// A no-op that a kernel can put a probe on.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(never)]
-extern "C" fn perigee_batch_done(mark: &BatchMark) {
-    std::hint::black_box(mark);
+fn unpack<const N: usize>(words: &[u64]) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (chunk, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *chunk = word.to_le_bytes();
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -124,25 +159,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_end_with_zero_however_long_they_are() {
+    fn a_mark_survives_the_page() {
+        let mut mark = BatchMark::new(Route::Rdma, Direction::Write, "mlx5_0", "10.0.0.9:1", "t");
+        (mark.operations, mark.bytes, mark.queue_ns, mark.wire_ns) = (4, 1 << 20, 7, 90_000);
+        (mark.disk_ns, mark.peer_ns, mark.ended_ms, mark.status) = (3, 40_000, 1 << 40, -711);
+        let read = BatchMark::decode(&mark.encode());
+        assert_eq!(read, mark);
+        assert_eq!((read.route(), read.direction()), (Some(Route::Rdma), Some(Direction::Write)));
+        assert_eq!((read.nic().as_str(), read.peer().as_str()), ("mlx5_0", "10.0.0.9:1"));
+        assert_eq!((read.tenant().as_str(), read.total_ns()), ("t", 90_010));
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_cut() {
         let long = "x".repeat(200);
-        let mark = BatchMark::new(Route::Tcp, Direction::Read, &long, &long, "t");
-        assert_eq!((mark.nic[30], mark.nic[31], mark.peer[63]), (b'x', 0, 0));
-        assert_eq!(&mark.tenant[..2], b"t\0");
+        let mark = BatchMark::new(Route::Tcp, Direction::Read, &long, &long, &long);
+        assert_eq!((mark.nic().len(), mark.peer().len(), mark.tenant().len()), (24, 64, 32));
     }
 
     #[test]
-    fn the_layout_is_the_one_probes_read() {
-        assert_eq!(size_of::<BatchMark>(), 192);
-        assert_eq!(std::mem::offset_of!(BatchMark, nic), 64);
-        assert_eq!(std::mem::offset_of!(BatchMark, peer), 96);
-        assert_eq!(std::mem::offset_of!(BatchMark, tenant), 160);
-    }
-
-    #[test]
-    fn marking_changes_nothing() {
-        let mark = BatchMark::new(Route::Rdma, Direction::Write, "mlx5_0", "10.0.0.1:1", "");
-        batch_done(&mark);
-        assert_ne!(batch_done_address(), 0);
+    fn what_another_process_wrote_is_made_harmless() {
+        let mark = BatchMark::decode(&[u64::MAX; MARK_WORDS]);
+        assert_eq!((mark.route(), mark.direction()), (None, None));
+        assert_eq!(mark.total_ns(), u64::MAX);
+        assert!(mark.nic().chars().all(|letter| letter == '\u{fffd}'));
     }
 }

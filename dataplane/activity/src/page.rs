@@ -7,9 +7,10 @@ use crate::folder::{has_reader, mark_ended};
 use crate::group::control_group;
 use crate::layout::{
     Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
-    SLOT_BYTES, SlotKey, VERSION,
+    RINGS_OFFSET, SLOT_BYTES, SlotKey, VERSION,
 };
-use crate::limits::{LINKS, SLOTS};
+use crate::limits::{LINKS, RINGS, SLOTS};
+use crate::ring_cells::RingCells;
 use nix::fcntl::Flock;
 use nix::libc::atexit;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -19,7 +20,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The counters of a process.
@@ -28,8 +29,10 @@ pub struct Page {
     header: &'static PageHeader,
     cells: &'static [Cells],
     links: &'static [LinkCells],
+    rings: &'static [RingCells],
     claims: Mutex<FreeSlots<SlotKey>>,
     link_claims: Mutex<FreeSlots<LinkKey>>,
+    ring_claims: Mutex<FreeSlots<()>>,
     /// Locked for as long as the process lives, which tells readers that the page is not a
     /// leftover.
     file: Option<Flock<File>>,
@@ -115,19 +118,23 @@ impl Page {
         // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never
         // unmapped; all types are made of atomics, for which zero bytes are values and other
         // processes' accesses are no data race.
-        let (header, cells, links) = unsafe {
+        let (header, cells, links, rings) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
             let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
             let links = std::slice::from_raw_parts(links.as_ptr(), LINKS);
-            (base.cast::<PageHeader>().as_ref(), cells, links)
+            let rings = base.add(RINGS_OFFSET).cast::<RingCells>();
+            let rings = std::slice::from_raw_parts(rings.as_ptr(), RINGS);
+            (base.cast::<PageHeader>().as_ref(), cells, links, rings)
         };
         let page = Self {
             header,
             cells,
             links,
+            rings,
             claims: Mutex::default(),
             link_claims: Mutex::default(),
+            ring_claims: Mutex::default(),
             file,
             path,
         };
@@ -143,6 +150,7 @@ impl Page {
         header.slot_bytes.store(SLOT_BYTES as u32, Ordering::Relaxed);
         header.slots.store(SLOTS as u32, Ordering::Relaxed);
         header.links.store(LINKS as u32, Ordering::Relaxed);
+        header.rings.store(RINGS as u32, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default();
@@ -213,6 +221,29 @@ impl Page {
         let key = LinkKey::decode(words.map(|word| word.load(Ordering::Relaxed)));
         let mut claims = self.link_claims.lock().unwrap_or_else(PoisonError::into_inner);
         claims.idle.entry(key).or_default().push(index);
+    }
+
+    /// A ring of marks for a thread: one that an earlier thread gave back, else an unused one.
+    pub(crate) fn claim_ring(&'static self) -> Option<(usize, &'static RingCells)> {
+        let mut claims = self.ring_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = claims.idle.get_mut(&()).and_then(Vec::pop) {
+            return Some((index, &self.rings[index]));
+        }
+        let cells = self.rings.get(claims.used)?;
+        let index = claims.used;
+        claims.used = index + 1;
+        self.header.rings_used.store(claims.used as u32, Ordering::Release);
+        Some((index, cells))
+    }
+
+    pub(crate) fn give_back_ring(&self, index: usize) {
+        let mut claims = self.ring_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.idle.entry(()).or_default().push(index);
+    }
+
+    /// Batches of threads that found no ring.
+    pub(crate) fn marks_lost(&self) -> &AtomicU64 {
+        &self.header.marks_lost
     }
 
     pub(crate) fn give_back(&self, index: usize) {

@@ -1,6 +1,8 @@
 //! Reading the page of another process. Its bytes are not trusted: any of them may be anything, and
 //! the file may shrink at any moment, so it is read and never mapped.
 
+pub(crate) mod marks;
+
 use crate::layout::{
     HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES, OLDER_VERSION,
     PageHeader, SLOT_BYTES, SlotKey, VERSION, text,

@@ -53,13 +53,21 @@ impl<'a> CountedExchange<'a> {
         let arrival = Arrival { bytes, took_ns: nanoseconds(took) };
         self.link.record(&stages, self.bytes, arrival);
         let mut mark =
-            BatchMark::new(Route::Tcp, self.direction, self.link.device(), self.peer, "");
+            BatchMark::new(Route::Tcp, self.direction, self.link.device(), self.peer(), "");
         mark.operations = self.operations;
         mark.bytes = self.bytes;
         mark.queue_ns = queue_ns;
         mark.wire_ns = total_ns;
         mark.peer_ns = stages.peer_ns();
         batch_done(&mark);
+    }
+
+    /// The other end as its link has it; by the name it was asked under where there is no link.
+    fn peer(&self) -> &'a str {
+        match self.link.peer() {
+            "" => self.peer,
+            address => address,
+        }
     }
 
     /// Counts it as failed.
