@@ -1,17 +1,15 @@
-//! Attachments to what comes and goes: interfaces, the highest control group, program files. Each
-//! is a link of this process.
+//! Attachments that come and go: interfaces, the highest control group, io_uring.
+//! Each is a link of this process.
 
 use crate::error::ProbeError;
-use crate::mark::find_mark;
+use crate::feature::Feature;
 use aya::Ebpf;
 use aya::programs::sock_ops::SockOpsLink;
 use aya::programs::tc::{SchedClassifierLink, TcAttachType};
-use aya::programs::uprobe::{UProbeLink, UProbeScope};
-use aya::programs::{CgroupAttachMode, ProgramError, SchedClassifier, SockOps, UProbe};
-use std::collections::btree_map::Entry;
+use aya::programs::tp_btf::BtfTracePointLink;
+use aya::programs::{BtfTracePoint, CgroupAttachMode, ProgramError, SchedClassifier, SockOps};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An interface, as one network namespace knows it.
@@ -21,13 +19,8 @@ pub(crate) type Interface = (u32, String);
 pub(crate) struct Attachments {
     interfaces: BTreeMap<Interface, [SchedClassifierLink; 2]>,
     top_group: Option<(PathBuf, SockOpsLink)>,
-    /// By file, whatever its path: many processes run one program, and its batches must be counted
-    /// once. `None` has no mark.
-    marks: BTreeMap<FileIdentity, Option<UProbeLink>>,
+    urings: Vec<BtfTracePointLink>,
 }
-
-/// Device and number of a file.
-type FileIdentity = (u64, u64);
 
 impl Attachments {
     /// Attaches to new interfaces and forgets those that are gone; returns what could not be
@@ -59,43 +52,28 @@ impl Attachments {
         Ok(())
     }
 
-    /// The same for program files that have the mark; files without one are looked at once.
-    pub(crate) fn sync_marks(
-        &mut self,
-        ebpf: &mut Ebpf,
-        wanted: &BTreeSet<PathBuf>,
-    ) -> Vec<(String, ProbeError)> {
-        let mut failed = Vec::new();
-        let mut files = BTreeMap::new();
-        for path in wanted {
-            match identity(path) {
-                Ok(file) => drop(files.insert(file, path)),
-                Err(error) => failed.push((path.display().to_string(), error)),
+    /// Attaches the programs of io_uring, or takes them off.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn sync_urings(&mut self, ebpf: &mut Ebpf, is_on: bool) -> Result<(), ProbeError> {
+        if !is_on {
+            self.urings.clear();
+        } else if self.urings.is_empty() {
+            for name in Feature::Urings.programs() {
+                let program = ebpf.program_mut(name).ok_or(ProbeError::Absent(name))?;
+                let program = <&mut BtfTracePoint>::try_from(program).map_err(of(name))?;
+                let link = program.attach().map_err(of(name))?;
+                self.urings.push(program.take_link(link).map_err(of(name))?);
             }
         }
-        self.marks.retain(|file, _| files.contains_key(file));
-        for (file, path) in files {
-            let Entry::Vacant(place) = self.marks.entry(file) else {
-                continue;
-            };
-            match attach_mark(ebpf, path) {
-                Ok(link) => drop(place.insert(link)),
-                Err(error) => failed.push((path.display().to_string(), error)),
-            }
-        }
-        failed
+        Ok(())
     }
 
-    /// How many interfaces and program files are watched.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.interfaces.len(), self.marks.values().flatten().count())
+    /// How many interfaces are watched.
+    pub(crate) fn interfaces(&self) -> usize {
+        self.interfaces.len()
     }
-}
-
-fn identity(path: &PathBuf) -> Result<FileIdentity, ProbeError> {
-    let facts = std::fs::metadata(path)
-        .map_err(|error| ProbeError::File { path: path.display().to_string(), error })?;
-    Ok((facts.dev(), facts.ino()))
 }
 
 /// Names the program in an error.
@@ -127,15 +105,4 @@ fn attach_group(ebpf: &mut Ebpf, path: &Path) -> Result<SockOpsLink, ProbeError>
     let program = program!(ebpf, "tcp_round_trip", SockOps);
     let link = program.attach(group, CgroupAttachMode::Single).map_err(of("tcp_round_trip"))?;
     program.take_link(link).map_err(of("tcp_round_trip"))
-}
-
-fn attach_mark(ebpf: &mut Ebpf, file: &PathBuf) -> Result<Option<UProbeLink>, ProbeError> {
-    let Some(site) = find_mark(file)? else {
-        return Ok(None);
-    };
-    let program = program!(ebpf, "batch_done", UProbe);
-    let link = program
-        .attach(site.file_offset, file, UProbeScope::AllProcesses)
-        .map_err(of("batch_done"))?;
-    program.take_link(link).map(Some).map_err(of("batch_done"))
 }

@@ -13,7 +13,7 @@ const MAGIC: u32 = 0xeb9f;
 
 /// The offset globals of the probes, the members they stand for, and the features that are off
 /// without them.
-const OFFSETS: [(&str, &str, &str, &[Feature]); 25] = [
+const OFFSETS: [(&str, &str, &str, &[Feature]); 23] = [
     ("SOCK_RX_INTERFACE", "sock", "sk_rx_dst_ifindex", &[Feature::RoundTrips, Feature::TcpEvents]),
     ("SOCK_NETWORK", "sock_common", "skc_net", &[Feature::RoundTrips, Feature::TcpEvents]),
     ("SOCK_GROUP_DATA", "sock", "sk_cgrp_data", &[Feature::RoundTrips]),
@@ -23,8 +23,6 @@ const OFFSETS: [(&str, &str, &str, &[Feature]); 25] = [
     ("DEVICE_NETWORK", "net_device", "nd_net", &[Feature::Drops]),
     ("NETWORK_COMMON", "net", "ns", NETWORKED),
     ("COMMON_NUMBER", "ns_common", "inum", NETWORKED),
-    ("TASK_NAMESPACES", "task_struct", "nsproxy", &[Feature::Batches]),
-    ("NAMESPACES_NETWORK", "nsproxy", "net_ns", &[Feature::Batches]),
     ("SKB_DEVICE", "sk_buff", "dev", &[Feature::Drops]),
     ("DEVICE_INDEX", "net_device", "ifindex", &[Feature::Drops]),
     ("REQUEST_QUEUE", "request", "q", &[Feature::Blocks]),
@@ -42,8 +40,7 @@ const OFFSETS: [(&str, &str, &str, &[Feature]); 25] = [
 ];
 
 /// Those that tell network namespaces apart.
-const NETWORKED: &[Feature] =
-    &[Feature::RoundTrips, Feature::TcpEvents, Feature::Drops, Feature::Batches];
+const NETWORKED: &[Feature] = &[Feature::RoundTrips, Feature::TcpEvents, Feature::Drops];
 
 /// What a kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]

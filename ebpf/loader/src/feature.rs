@@ -19,8 +19,6 @@ pub enum Feature {
     Urings,
     /// How long our threads wait for a core.
     Tasks,
-    /// Batches of the data plane, on demand.
-    Batches,
 }
 
 /// Whether a feature works.
@@ -28,8 +26,13 @@ pub enum Feature {
 pub enum FeatureState {
     /// Attached and counting.
     On,
-    /// Can be attached when the agent is read.
-    Ready,
+    /// Would work, but is not wanted.
+    Unused {
+        /// Why.
+        reason: String,
+        /// What changes that.
+        remedy: String,
+    },
     /// Does not work here.
     Off {
         /// Why.
@@ -40,15 +43,15 @@ pub enum FeatureState {
 }
 
 impl FeatureState {
-    /// Whether it counts or could.
+    /// Whether it counts.
     pub fn works(&self) -> bool {
-        !matches!(self, Self::Off { .. })
+        matches!(self, Self::On)
     }
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Nics,
         Self::RoundTrips,
         Self::TcpEvents,
@@ -56,7 +59,6 @@ impl Feature {
         Self::Blocks,
         Self::Urings,
         Self::Tasks,
-        Self::Batches,
     ];
 
     /// Value of the `probe` label.
@@ -69,7 +71,6 @@ impl Feature {
             Self::Blocks => "blocks",
             Self::Urings => "urings",
             Self::Tasks => "tasks",
-            Self::Batches => "batches",
         }
     }
 
@@ -84,9 +85,8 @@ impl Feature {
             Self::TcpEvents => "TCP retransmits and resets per NIC",
             Self::Drops => "dropped packets by reason",
             Self::Blocks => "queue and device latency per disk",
-            Self::Urings => "io_uring latency of our processes",
+            Self::Urings => "io_uring latency of our processes, a sample",
             Self::Tasks => "waits for a core and sleeps of our shards",
-            Self::Batches => "slow batches by NIC, peer and tenant, while the agent is read",
         }
     }
 
@@ -100,7 +100,6 @@ impl Feature {
             Self::Blocks => "tp_btf/block_rq_issue, block_rq_complete",
             Self::Urings => "tp_btf/io_uring_submit_req, io_uring_complete",
             Self::Tasks => "tp_btf/sched_switch",
-            Self::Batches => "uprobe/perigee_batch_done",
         }
     }
 
@@ -121,7 +120,7 @@ impl Feature {
                 &[("uring_submit", "io_uring_submit_req"), ("uring_complete", "io_uring_complete")]
             }
             Self::Tasks => &[("task_switch", "sched_switch")],
-            Self::Nics | Self::RoundTrips | Self::Batches => &[],
+            Self::Nics | Self::RoundTrips => &[],
         }
     }
 
@@ -130,7 +129,6 @@ impl Feature {
         match self {
             Self::Nics => vec!["nic_ingress", "nic_egress"],
             Self::RoundTrips => vec!["tcp_round_trip"],
-            Self::Batches => vec!["batch_done"],
             traced => traced.tracepoints().iter().map(|(program, _)| *program).collect(),
         }
     }
@@ -141,11 +139,6 @@ impl Feature {
             Self::Nics => &[Capability::Bpf, Capability::NetAdmin],
             // The kernel shows the fields of a socket to those only who may trace.
             Self::RoundTrips => &[Capability::Bpf, Capability::Perfmon, Capability::NetAdmin],
-            // Which files a process of another user runs is visible only with the right to trace
-            // it.
-            Self::Batches => {
-                &[Capability::Bpf, Capability::Perfmon, Capability::SysAdmin, Capability::SysPtrace]
-            }
             _ => &[Capability::Bpf, Capability::Perfmon],
         }
     }
@@ -183,11 +176,6 @@ mod tests {
         };
         assert_eq!(reason, "the process lacks CAP_NET_ADMIN");
         assert!(remedy.contains("AmbientCapabilities=CAP_NET_ADMIN"));
-        let held = [held.as_slice(), &[Capability::SysAdmin]].concat();
-        let Some(FeatureState::Off { reason, .. }) = Feature::Batches.lacking(&held) else {
-            panic!("maps of other users' processes cannot be read");
-        };
-        assert_eq!(reason, "the process lacks CAP_SYS_PTRACE");
     }
 
     #[test]

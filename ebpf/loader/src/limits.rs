@@ -1,9 +1,5 @@
 //! Bounds of the loader.
 
-/// Programs in whose executables a mark is looked for.
-pub(crate) const MARK_FILES_MAX: usize = 256;
-/// Largest executable that is searched for a mark, in bytes.
-pub(crate) const MARK_FILE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of the kernel's type information that are read.
 pub(crate) const KERNEL_TYPES_BYTES_MAX: u64 = 64 << 20;
 /// Turns of the agent within which a control group becomes known as ours whose round trips are

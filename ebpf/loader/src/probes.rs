@@ -8,17 +8,14 @@ use crate::capability::{Capability, held_capabilities};
 use crate::error::ProbeError;
 use crate::feature::{Feature, FeatureState};
 use crate::groups::Groups;
-use crate::limits::MARK_FILES_MAX;
 use crate::object;
-use crate::slow::SlowBatches;
 use aya::maps::{HashMap as KernelMap, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use perigee_probe_types::TaskTotals;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 /// Loaded probes. Dropping them detaches everything.
 pub struct Probes {
@@ -32,29 +29,23 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Loads what can be loaded; batches slower than `slow` go to the ring. [`Probes::states`]
-    /// tells what works.
+    /// Loads what can be loaded, `unused` features excepted. [`Probes::states`] tells what works.
     ///
     /// # Errors
     /// Nothing works: the build has no probes, the kernel does not describe itself, or maps are not
     /// allowed.
-    pub fn load(slow: Duration) -> Result<Self, ProbeError> {
+    pub fn load(unused: &BTreeMap<Feature, FeatureState>) -> Result<Self, ProbeError> {
         if !object::is_built() {
             return Err(ProbeError::NotBuilt);
         }
         let types = KernelTypes::of_running_kernel()?;
         let (offsets, missing) = types.offsets();
-        let slow_ns = u64::try_from(slow.as_nanos()).unwrap_or(u64::MAX);
         // The kernel keeps it in 32 bits.
         let own_network = std::fs::metadata("/proc/self/ns/net");
         let own_network = own_network.map_or(0, |space| space.ino() as u32);
         let btf = Btf::from_sys_fs().map_err(aya::EbpfError::from)?;
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(&btf)).override_global("SLOW_BATCH_NS", &slow_ns, true).override_global(
-            "OWN_NETWORK",
-            &own_network,
-            true,
-        );
+        loader.btf(Some(&btf)).override_global("OWN_NETWORK", &own_network, true);
         for (global, offset) in &offsets {
             loader.override_global(global, offset, false);
         }
@@ -71,7 +62,10 @@ impl Probes {
         let held = held_capabilities();
         for feature in Feature::ALL {
             let lacks = missing.iter().find(|lack| lack.features.contains(&feature));
-            let state = probes.start(feature, &btf, &held, lacks);
+            let state = match unused.get(&feature) {
+                Some(state) => state.clone(),
+                None => probes.start(feature, &btf, &held, lacks),
+            };
             probes.states.insert(feature, state);
         }
         Ok(probes)
@@ -87,9 +81,9 @@ impl Probes {
         self.states.get(&feature).is_some_and(FeatureState::works)
     }
 
-    /// How many interfaces and program files are watched.
-    pub fn watched(&self) -> (usize, usize) {
-        self.attachments.counts()
+    /// How many interfaces are watched.
+    pub fn interfaces_watched(&self) -> usize {
+        self.attachments.interfaces()
     }
 
     fn start(
@@ -108,7 +102,6 @@ impl Probes {
             None => self.try_start(feature, btf),
         };
         match started {
-            Ok(()) if feature == Feature::Batches => FeatureState::Ready,
             Ok(()) => FeatureState::On,
             Err(error) => {
                 tracing::warn!(feature = feature.label(), %error, "A probe stays off");
@@ -122,7 +115,12 @@ impl Probes {
             let program = self.ebpf.program_mut(name).ok_or(ProbeError::Absent(name))?;
             let program = <&mut BtfTracePoint>::try_from(program).map_err(of(name))?;
             program.load(tracepoint, btf).map_err(of(name))?;
-            program.attach().map_err(of(name))?;
+            if feature != Feature::Urings {
+                program.attach().map_err(of(name))?;
+            }
+        }
+        if feature == Feature::Urings {
+            self.attachments.sync_urings(&mut self.ebpf, true)?;
         }
         if feature.tracepoints().is_empty() {
             for name in feature.programs() {
@@ -155,15 +153,6 @@ impl Probes {
         }
         self.attachments.keep_top_group(&mut self.ebpf, top)?;
         self.groups.sync(&mut self.ebpf, groups)
-    }
-
-    /// Watches batches of processes that run these program files; an empty set costs nothing.
-    pub fn watch_batches(&mut self, files: &BTreeSet<PathBuf>) -> Vec<(String, ProbeError)> {
-        if !self.works(Feature::Batches) {
-            return Vec::new();
-        }
-        let files = files.iter().take(MARK_FILES_MAX).cloned().collect();
-        self.attachments.sync_marks(&mut self.ebpf, &files)
     }
 
     /// Watches these threads and no others.
@@ -226,12 +215,28 @@ impl Probes {
         Ok(())
     }
 
-    /// The ring of slow batches. Only the first caller gets it.
+    /// Watches io_uring, or lets go of it: what sees each request costs a small one some percent,
+    /// so it is for a part of the time. Requests that are under way at the end are not counted.
     ///
     /// # Errors
-    /// It has been taken already.
-    pub fn take_slow_batches(&mut self) -> Result<SlowBatches, ProbeError> {
-        SlowBatches::new(self.ebpf.take_map("SLOW").ok_or(ProbeError::Absent("SLOW"))?)
+    /// The kernel refuses, or the map cannot be changed.
+    pub fn sample_urings(&mut self, is_on: bool) -> Result<(), ProbeError> {
+        const MAP: &str = "URING_STARTS";
+        if !self.works(Feature::Urings) {
+            return Ok(());
+        }
+        self.attachments.sync_urings(&mut self.ebpf, is_on)?;
+        if !is_on {
+            // The kernel uses the place of a request again: its beginning must not be another's.
+            let failed = |error| ProbeError::Map { map: MAP, error };
+            let map = self.ebpf.map_mut(MAP).ok_or(ProbeError::Absent(MAP))?;
+            let mut map = KernelMap::<_, u64, [u64; 2]>::try_from(map).map_err(failed)?;
+            let begun: Vec<u64> = map.keys().filter_map(Result::ok).collect();
+            for request in begun {
+                let _ = map.remove(&request);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -239,7 +244,6 @@ fn load(program: &mut Program) -> Result<(), aya::programs::ProgramError> {
     match program {
         Program::SchedClassifier(program) => program.load(),
         Program::SockOps(program) => program.load(),
-        Program::UProbe(program) => program.load(),
         _ => Err(aya::programs::ProgramError::UnexpectedProgramType),
     }
 }

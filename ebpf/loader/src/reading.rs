@@ -1,8 +1,7 @@
 //! What was counted, summed over CPUs.
 
 use perigee_probe_types::{
-    BatchKey, BatchTotals, BlockKey, BlockTotals, DurationHistogram, INTERFACES_MAX, NicTotals,
-    TcpTotals,
+    BlockKey, BlockTotals, DurationHistogram, INTERFACES_MAX, NicTotals, TcpTotals,
 };
 
 /// An interface's packets.
@@ -39,15 +38,6 @@ pub struct DropReading {
     pub reason: String,
     /// Packets.
     pub packets: u64,
-}
-
-/// Batches by their labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchReading {
-    /// NIC, peer, tenant, route, direction.
-    pub key: BatchKey,
-    /// Counters.
-    pub totals: BatchTotals,
 }
 
 /// What a program has cost.
@@ -90,18 +80,6 @@ pub(crate) fn sum_blocks(values: &[BlockTotals]) -> BlockTotals {
         sum.device.merge(&value.device);
         sum.bytes += value.bytes;
         sum.issued += value.issued;
-    }
-    sum
-}
-
-pub(crate) fn sum_batches(values: &[BatchTotals]) -> BatchTotals {
-    let mut sum = BatchTotals::default();
-    for value in values {
-        sum.latency.merge(&value.latency);
-        sum.operations += value.operations;
-        sum.bytes += value.bytes;
-        sum.queue_ns += value.queue_ns;
-        sum.wire_ns += value.wire_ns;
     }
     sum
 }

@@ -4,10 +4,9 @@
 #[path = "kernel/remains.rs"]
 mod remains;
 
-use perigee_activity::{BatchMark, Direction, Route, batch_done};
 use perigee_probe_loader::{Feature, Probes, is_built};
 use remains::Remains;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -35,7 +34,7 @@ fn probes(wanted: &[Feature]) -> Option<Probes> {
         return None;
     }
     let is_root = nix::unistd::geteuid().is_root();
-    match Probes::load(Duration::from_millis(1)) {
+    match Probes::load(&BTreeMap::new()) {
         Ok(probes) => {
             let off: Vec<_> = wanted.iter().filter(|feature| !probes.works(**feature)).collect();
             assert!(off.is_empty() || !is_root, "off although root: {:?}", probes.states());
@@ -269,69 +268,27 @@ fn a_thread_that_sleeps_is_seen_sleeping() {
 }
 
 #[test]
-fn every_marked_batch_is_counted_while_watched_and_none_after() {
+fn io_uring_is_attached_only_for_the_time_it_is_watched() {
     let _alone = alone();
-    let Some(mut probes) = probes(&[Feature::Batches]) else {
+    let Some(mut probes) = probes(&[Feature::Urings]) else {
         return;
     };
-    let mut slow = probes.take_slow_batches().unwrap();
-    // As two processes see the program that both run: one file under two paths.
-    let path = std::env::current_exe().unwrap();
-    let through_root = PathBuf::from(format!("/proc/self/root{}", path.display()));
-    let own = BTreeSet::from([path, through_root]);
-    assert!(probes.watch_batches(&own).is_empty());
-    assert_eq!(probes.watched().1, 1);
-    let mut mark = BatchMark::new(Route::Rdma, Direction::Write, "mlx5_3", "10.0.0.9:1", "blue");
-    (mark.operations, mark.bytes, mark.queue_ns, mark.wire_ns) = (4, 1 << 20, 1_000, 90_000);
-    for _ in 0..1000 {
-        batch_done(&mark);
-    }
-    mark.wire_ns = 5_000_000;
-    batch_done(&mark);
-    let batches = probes.batches().unwrap();
-    assert_eq!(batches.len(), 1);
-    let totals = &batches[0].totals;
-    assert_eq!((totals.latency.count, totals.operations), (1001, 4004));
-    assert_eq!(totals.bytes, 1001 << 20);
-    assert_eq!(&batches[0].key.nic[..7], b"mlx5_3\0");
-    let found = slow.take().expect("one batch was slow");
-    assert_eq!((found.pid, found.mark.wire_ns), (std::process::id(), 5_000_000));
-    assert!(slow.take().is_none());
-    assert!(probes.watch_batches(&BTreeSet::new()).is_empty());
-    batch_done(&mark);
-    assert_eq!(probes.batches().unwrap()[0].totals.latency.count, 1001);
-    assert!(probes.losses().unwrap().iter().all(|(_, lost)| *lost == 0));
-}
-
-/// A fork copies the patched page, but on Linux 6.18 not the mapping that a probe on a no-op of
-/// five bytes calls.
-#[test]
-fn a_child_that_is_forked_while_batches_are_watched_moves_its_own() {
-    let _alone = alone();
-    let Some(mut probes) = probes(&[Feature::Batches]) else {
+    if !has_bpftool() {
         return;
+    }
+    let links = |remains: &mut Remains| {
+        remains.note().unwrap();
+        let left = remains.left(Duration::ZERO).unwrap();
+        left.iter().filter(|one| one.starts_with("link ")).count()
     };
-    let own = BTreeSet::from([std::env::current_exe().unwrap()]);
-    assert!(probes.watch_batches(&own).is_empty());
-    let mark = BatchMark::new(Route::Tcp, Direction::Write, "lo", "10.0.0.9:1", "blue");
-    for _ in 0..1000 {
-        batch_done(&mark);
+    let watched = links(&mut Remains::default());
+    probes.sample_urings(false).unwrap();
+    assert_eq!(links(&mut Remains::default()), watched - 2);
+    assert!(probes.works(Feature::Urings), "it is on, for a part of the time");
+    for _ in 0..2 {
+        probes.sample_urings(true).unwrap();
+        assert_eq!(links(&mut Remains::default()), watched);
     }
-    for _ in 0..10 {
-        // SAFETY: the child makes no allocation and takes no lock before it ends.
-        let child = match unsafe { nix::unistd::fork() }.unwrap() {
-            nix::unistd::ForkResult::Child => {
-                batch_done(&mark);
-                // SAFETY: ends this process at once.
-                unsafe { nix::libc::_exit(0) }
-            }
-            nix::unistd::ForkResult::Parent { child } => child,
-        };
-        let ended = nix::sys::wait::waitpid(child, None).unwrap();
-        assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0));
-    }
-    let counted = probes.batches().unwrap()[0].totals.latency.count;
-    assert_eq!(counted, 1010, "the children's batches are seen, too");
 }
 
 #[test]

@@ -33,8 +33,6 @@ offsets! {
     SCHEDULING_DELAY,
     SCHEDULING_ARRIVAL,
     ENTITY_RAN,
-    TASK_NAMESPACES,
-    NAMESPACES_NETWORK,
 }
 
 /// Set by the loader: number of its own network namespace, 0 if it is not known.

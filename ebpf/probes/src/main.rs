@@ -6,7 +6,6 @@
 #![no_std]
 #![no_main]
 
-mod batch;
 mod block;
 mod kernel;
 mod loss;

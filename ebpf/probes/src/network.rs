@@ -6,7 +6,7 @@ use crate::kernel::{
 };
 use crate::loss;
 use aya_ebpf::bindings::{BPF_NOEXIST, BPF_SOCK_OPS_RTT_CB_FLAG, TC_ACT_UNSPEC, bpf_sock_ops};
-use aya_ebpf::helpers::{bpf_get_socket_cookie, bpf_skc_to_tcp_sock};
+use aya_ebpf::helpers::{bpf_get_socket_cookie, bpf_jiffies64, bpf_skc_to_tcp_sock};
 use aya_ebpf::macros::{btf_tracepoint, classifier, map, sock_ops};
 use aya_ebpf::maps::{Array, HashMap, LruHashMap, LruPerCpuHashMap, PerCpuArray};
 use aya_ebpf::programs::{BtfTracePointContext, SockOpsContext, TcContext};
@@ -23,11 +23,14 @@ static TCP: PerCpuArray<TcpTotals> = PerCpuArray::with_max_entries(INTERFACES_MA
 /// too coarse for small changes.
 #[map]
 static SHORTEST: PerCpuArray<u64> = PerCpuArray::with_max_entries(INTERFACES_MAX, 0);
-/// Connections that peers opened, by their cookie, and the bytes that the peer had acknowledged
-/// last. What answers a question is small as a rule, and acknowledged with the next question: its
-/// round trip holds the pause between.
+/// What was sampled in the current tick of this CPU.
 #[map]
-static ANSWERING: LruHashMap<u64, u64> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
+static SAMPLED: PerCpuArray<Sampled> = PerCpuArray::with_max_entries(1, 0);
+/// Connections that peers opened, by their cookie, and where they were when sampled last. What
+/// answers a question is small as a rule, and acknowledged with the next question: its round trip
+/// holds the pause between.
+#[map]
+static ANSWERING: LruHashMap<u64, Answered> = LruHashMap::with_max_entries(ANSWERING_MAX, 0);
 /// Control groups of our processes, by the kernel's number.
 #[map]
 static OUR_GROUPS: HashMap<u64, u8> = HashMap::with_max_entries(OUR_GROUPS_MAX, 0);
@@ -40,6 +43,25 @@ static OTHERS: LruPerCpuHashMap<GroupKey, DurationHistogram> =
 static NO_ROUND_TRIPS: Array<DurationHistogram> = Array::with_max_entries(1, 0);
 #[map]
 static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(DROP_REASONS_MAX, 0);
+
+/// Round trips that are looked at in each tick of a CPU, the first ones: to look at all of them
+/// costs a small exchange some percent.
+const SAMPLES_PER_TICK: u64 = 8;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Sampled {
+    tick: u64,
+    samples: u64,
+}
+
+/// Bytes that the peer has acknowledged, and segments that came from it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Answered {
+    acknowledged: u64,
+    segments: u64,
+}
 
 /// Operation numbers of `sock_ops`.
 const ACTIVE_ESTABLISHED: u32 = 4;
@@ -94,10 +116,11 @@ pub fn tcp_round_trip(context: SockOpsContext) -> u32 {
             let flags = context.cb_flags() as i32 | BPF_SOCK_OPS_RTT_CB_FLAG as i32;
             let _ = context.set_cb_flags(flags);
             if context.op() == PASSIVE_ESTABLISHED {
-                let _ = ANSWERING.insert(&cookie(context.ops), &0, 0);
+                let none = Answered { acknowledged: 0, segments: 0 };
+                let _ = ANSWERING.insert(&cookie(context.ops), &none, 0);
             }
         }
-        ROUND_TRIP if !may_be_delayed(context.ops) => count_round_trip(context.ops),
+        ROUND_TRIP if is_sampled() && !may_be_delayed(context.ops) => count_round_trip(context.ops),
         _ => {}
     }
     1
@@ -109,8 +132,25 @@ fn cookie(operations: *mut bpf_sock_ops) -> u64 {
     unsafe { bpf_get_socket_cookie(operations.cast()) }
 }
 
+/// Whether there is room in this tick for one more.
+#[inline(always)]
+fn is_sampled() -> bool {
+    let Some(sampled) = SAMPLED.get_ptr_mut(0) else {
+        return false;
+    };
+    // SAFETY: the slot belongs to this CPU; the helper has no requirements.
+    unsafe {
+        let tick = bpf_jiffies64();
+        if (*sampled).tick != tick {
+            *sampled = Sampled { tick, samples: 0 };
+        }
+        (*sampled).samples += 1;
+        (*sampled).samples <= SAMPLES_PER_TICK
+    }
+}
+
 /// Whether an answer of at most one segment was acknowledged: the peer may have waited with that.
-/// It acknowledges more at once.
+/// It acknowledges more at once. How much it was is known if nothing came since the last sample.
 #[inline(always)]
 fn may_be_delayed(operations: *mut bpf_sock_ops) -> bool {
     let Some(before) = ANSWERING.get_ptr_mut(&cookie(operations)) else {
@@ -119,10 +159,14 @@ fn may_be_delayed(operations: *mut bpf_sock_ops) -> bool {
     // SAFETY: the context is valid for the length of the program, and the kernel calls it with the
     // socket locked.
     unsafe {
-        let acknowledged = (*operations).bytes_acked;
-        let more = acknowledged.wrapping_sub(*before);
-        *before = acknowledged;
-        more <= u64::from((*operations).mss_cache)
+        let now = Answered {
+            acknowledged: (*operations).bytes_acked,
+            segments: u64::from((*operations).segs_in),
+        };
+        let more = now.acknowledged.wrapping_sub((*before).acknowledged);
+        let segments = now.segments.wrapping_sub((*before).segments);
+        *before = now;
+        segments > 1 || more <= u64::from((*operations).mss_cache)
     }
 }
 

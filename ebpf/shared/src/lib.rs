@@ -3,7 +3,6 @@
 #![deny(unsafe_code)]
 #![no_std]
 
-mod batch;
 mod block;
 mod histogram;
 mod network;
@@ -11,7 +10,6 @@ mod task;
 #[cfg(feature = "user")]
 mod user;
 
-pub use batch::{BatchKey, BatchMark, BatchTotals, NIC_BYTES, PEER_BYTES, SlowBatch, TENANT_BYTES};
 pub use block::{BlockKey, BlockOperation, BlockTotals};
 pub use histogram::{BUCKETS, DurationHistogram, bucket};
 pub use network::{
@@ -40,35 +38,19 @@ pub enum Loss {
     BlockStart = 0,
     /// The map of io_uring requests under way was full.
     UringStart = 1,
-    /// The ring of slow batches was full.
-    SlowRing = 2,
-    /// The map of batches by NIC, peer and tenant was full.
-    BatchMap = 3,
-    /// The batch mark could not be read.
-    BatchRead = 4,
     /// The map of round trips by control group was full.
-    GroupMap = 5,
+    GroupMap = 2,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::BlockStart,
-        Self::UringStart,
-        Self::SlowRing,
-        Self::BatchMap,
-        Self::BatchRead,
-        Self::GroupMap,
-    ];
+    pub const ALL: [Self; 3] = [Self::BlockStart, Self::UringStart, Self::GroupMap];
 
     /// Value of the `reason` label.
     pub fn label(self) -> &'static str {
         match self {
             Self::BlockStart => "block_requests",
             Self::UringStart => "uring_requests",
-            Self::SlowRing => "slow_batches",
-            Self::BatchMap => "batch_labels",
-            Self::BatchRead => "batch_mark",
             Self::GroupMap => "control_groups",
         }
     }

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "it vouches that messages of probes are plain bytes")]
 
 use crate::{
-    BatchKey, BatchMark, BatchTotals, BlockKey, BlockTotals, DurationHistogram, GroupKey,
-    NicTotals, SlowBatch, TaskTotals, TcpTotals, UringTotals,
+    BlockKey, BlockTotals, DurationHistogram, GroupKey, NicTotals, TaskTotals, TcpTotals,
+    UringTotals,
 };
 
 macro_rules! plain {
@@ -14,15 +14,11 @@ macro_rules! plain {
 }
 
 plain!(
-    BatchKey,
-    BatchMark,
-    BatchTotals,
     BlockKey,
     BlockTotals,
     DurationHistogram,
     GroupKey,
     NicTotals,
-    SlowBatch,
     TaskTotals,
     TcpTotals,
     UringTotals,

@@ -4,12 +4,12 @@ use super::Probes;
 use crate::error::ProbeError;
 use crate::feature::Feature;
 use crate::reading::{
-    BatchReading, BlockReading, DropReading, NicReading, ProgramCost, TcpReading, has_slot,
-    sum_batches, sum_blocks, sum_histograms, sum_nics, sum_tcp,
+    BlockReading, DropReading, NicReading, ProgramCost, TcpReading, has_slot, sum_blocks,
+    sum_histograms, sum_nics, sum_tcp,
 };
 use crate::value::{
-    BatchKey, BatchTotals, BlockKey, BlockTotals, DROP_OTHER, DROP_REASONS_MAX, DurationHistogram,
-    Loss, NicTotals, TaskTotals, TcpTotals, UringTotals,
+    BlockKey, BlockTotals, DROP_OTHER, DROP_REASONS_MAX, DurationHistogram, Loss, NicTotals,
+    TaskTotals, TcpTotals, UringTotals,
 };
 use aya::Pod;
 use aya::maps::{HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap, PerCpuValues};
@@ -127,22 +127,6 @@ impl Probes {
         let map = self.map("TASKS").ok()?;
         let map = KernelMap::<_, u32, TaskTotals>::try_from(map).ok()?;
         map.get(&thread, 0).ok()
-    }
-
-    /// Batches seen since they were first watched, by their labels.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn batches(&self) -> Result<Vec<BatchReading>, ProbeError> {
-        let map = self.map("BATCHES")?;
-        let map = PerCpuHashMap::<_, BatchKey, BatchTotals>::try_from(map);
-        let map = map.map_err(failed("BATCHES"))?;
-        let read = |entry: Result<(BatchKey, _), _>| {
-            let (key, values): (_, PerCpuValues<BatchTotals>) = entry?;
-            let totals = sum_batches(&values);
-            Ok(BatchReading { key, totals })
-        };
-        map.iter().map(read).collect::<Result<_, _>>().map_err(failed("BATCHES"))
     }
 
     /// What could not be counted, by reason.
