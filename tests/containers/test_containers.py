@@ -71,7 +71,7 @@ def test_status_and_doctor_say_where_they_are(pods, node):
 def test_the_agent_without_rights_serves_what_needs_none(pods):
     explained = pods.start("decode", "perigee", "agent", "--explain", "--format=json").ends()
     states = {row["name"]: row["state"] for row in json.loads(explained)}
-    assert states["interfaces"] == "on" and states["nics"] == "off", states
+    assert states["interfaces"] == "on" and states["drops"] == "off", states
 
 
 def test_master_and_node_end_at_sigterm(pods, master, node):

@@ -18,7 +18,7 @@ CASES = {
     "rdma": {"store": {"protocol": "rdma"}, "rdma": {"resource": "rdma/mlx5", "count": 2}},
     "rdma-without-plugin": {"store": {"protocol": "rdma"}, "rdma": {"resource": "", "ipcLock": False, "required": False}},
     "everything": {
-        "agent": {"enabled": True, "slowBatches": True, "tolerations": [{"operator": "Exists"}]},
+        "agent": {"enabled": True, "tolerations": [{"operator": "Exists"}]},
         "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Perigee"}},

@@ -49,7 +49,7 @@ impl Agent {
     /// # Errors
     /// The port is taken, or there is no thread to be had.
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
-        let board = Arc::new(SnapshotBoard::default());
+        let board = Arc::new(SnapshotBoard::open(options.state.as_deref()));
         let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
         let measured = |address| {
             MeshServer::start(address, "", &options.interfaces)
@@ -59,8 +59,7 @@ impl Agent {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-collect".to_owned());
         let collecting = thread.spawn(move || {
-            let collector = Collector::new(options, Arc::clone(&board.watch));
-            collect(collector, &board, &stopped);
+            collect(Collector::new(options), &board, &stopped);
         });
         Ok(Self {
             http: Some(http),

@@ -1,8 +1,9 @@
 //! What the agent shows to its web server. Invariant: one writer, many readers.
 
 use crate::limits::STOP_DEADLINE;
+use crate::recorder::{HistoryWindow, Recorder};
 use crate::snapshot::Snapshot;
-use crate::watch::Watch;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,23 +12,22 @@ use std::time::{Duration, Instant};
 pub(crate) struct SnapshotBoard {
     last: Mutex<Option<Arc<Snapshot>>>,
     changed: Condvar,
+    history: Mutex<Recorder>,
     /// When the host was read last; the beginning before that.
     read_at: Mutex<Instant>,
-    pub(crate) watch: Arc<Watch>,
-}
-
-impl Default for SnapshotBoard {
-    fn default() -> Self {
-        Self {
-            last: Mutex::default(),
-            changed: Condvar::new(),
-            read_at: Mutex::new(Instant::now()),
-            watch: Arc::default(),
-        }
-    }
 }
 
 impl SnapshotBoard {
+    /// A board without a snapshot, whose history goes on from what lies in this folder.
+    pub(crate) fn open(state: Option<&Path>) -> Self {
+        Self {
+            last: Mutex::default(),
+            changed: Condvar::new(),
+            history: Mutex::new(Recorder::open(state)),
+            read_at: Mutex::new(Instant::now()),
+        }
+    }
+
     /// How long ago the host was read: long only if the collecting thread is gone or held up.
     pub(crate) fn age(&self) -> Duration {
         self.read_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
@@ -41,8 +41,14 @@ impl SnapshotBoard {
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 
-    /// Shows a new snapshot.
+    /// What was recorded between two moments.
+    pub(crate) fn history(&self, from_ms: u64, to_ms: u64) -> HistoryWindow {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).window(from_ms, to_ms)
+    }
+
+    /// Shows a new snapshot, and records it.
     pub(crate) fn put(&self, snapshot: Snapshot) {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).put(&snapshot);
         *self.read_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(snapshot));
         self.changed.notify_all();

@@ -3,6 +3,7 @@
 mod distances;
 mod flows;
 mod links;
+mod marks;
 mod pages;
 mod probed;
 mod samples;
@@ -12,30 +13,28 @@ mod verdicts;
 use crate::explain::{ProbeLimit, sources};
 use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};
 use crate::ledger::Ledger;
-use crate::limits::{SLOW_BATCHES_MAX, SLOW_BATCHES_PER_TURN};
+use crate::limits::URING_TURNS;
 use crate::options::AgentOptions;
 use crate::persisted::StateFolder;
 use crate::slow::SlowDetector;
-use crate::snapshot::{ProcessSeries, SlowBatchEntry, Snapshot};
-use crate::watch::Watch;
+use crate::snapshot::{ProcessSeries, Snapshot};
 use flows::Flows;
 use links::Links;
+use marks::{Marks, MarksSeenBy};
 use pages::Pages;
 use perigee_activity::PageListing;
-use perigee_probe_loader::{Feature, FeatureState, Probes, SlowBatches};
+use perigee_probe_loader::{Feature, FeatureState, Probes};
 use perigee_topology::Topology;
 use samples::Samples;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use verdicts::Verdicts;
 
 /// Reads the host.
 pub struct Collector {
     options: AgentOptions,
-    watch: Arc<Watch>,
     ledger: Ledger,
     keep: StateFolder,
     /// Whether the last try to keep the counters failed, which is logged once.
@@ -44,12 +43,13 @@ pub struct Collector {
     pages: Pages,
     flows: Flows,
     links: Links,
+    marks: Marks,
     probes: Option<Probes>,
     /// Why there are no probes, feature by feature.
     refused: BTreeMap<Feature, FeatureState>,
-    ring: Option<SlowBatches>,
-    slow: VecDeque<SlowBatchEntry>,
+    /// While it is open, the kernel measures the probes.
     measuring: Option<OwnedFd>,
+    turn: u64,
     groups: Cgroups,
     network: NetworkNamespace,
     /// What probes that work cannot see, as of the last turn.
@@ -61,31 +61,29 @@ pub struct Collector {
 
 impl Collector {
     /// A collector; loads the probes if that is wanted and allowed.
-    pub fn new(options: AgentOptions, watch: Arc<Watch>) -> Self {
+    pub fn new(options: AgentOptions) -> Self {
         let keep = StateFolder::new(options.state.as_deref(), &host::boot(&options.roots));
-        let (mut probes, refused) = load_probes(&options);
-        let ring = probes.as_mut().and_then(|probes| probes.take_slow_batches().ok());
+        let (probes, refused) = load_probes(&options);
         Self {
             ledger: Ledger::open(&keep),
             pages: Pages::new(options.activity.clone()),
             flows: Flows::open(&keep),
             links: Links::open(&keep),
+            marks: Marks::new(options.slow),
             verdicts: Verdicts::open(&keep),
             keep,
             is_unkept: false,
             started: Instant::now(),
             probes,
             refused,
-            ring,
-            slow: VecDeque::new(),
             measuring: None,
+            turn: 0,
             groups: Cgroups::open(&options.roots),
             network: NetworkNamespace::open(&options.roots),
             troubles: BTreeMap::new(),
             samples: Samples::default(),
             judge: SlowDetector::default(),
             options,
-            watch,
         }
     }
 
@@ -101,6 +99,7 @@ impl Collector {
         self.adjust(&interfaces, &pages, &found);
         let taken_ms = since_1970_ms();
         let mut snapshot = Snapshot {
+            schema: Snapshot::SCHEMA,
             taken_ms,
             monotonic_ns: nanoseconds(self.started.elapsed()),
             host: host::name(),
@@ -111,9 +110,13 @@ impl Collector {
             nics,
             ..Snapshot::default()
         };
+        self.ledger.begin();
         self.read_probes(&mut snapshot, &interfaces, &found.processes);
+        let host = MarksSeenBy { pages: &pages, found: &found, network: self.network, taken_ms };
+        self.marks.read(&host, &mut self.ledger, &mut snapshot);
+        self.ledger.end();
         self.judge(&mut snapshot, &found.processes);
-        snapshot.slow = self.slow.iter().cloned().collect();
+        self.turn += 1;
         snapshot.sources = self.sources(&topology, pages.living.len(), &found);
         snapshot.collect_ns = nanoseconds(begun.elapsed());
         snapshot
@@ -156,8 +159,7 @@ impl Collector {
         sources(states, &self.troubles, ports, pages, hidden.as_ref())
     }
 
-    /// Watches what is there now: interfaces, our threads and processes, batches while the agent is
-    /// read.
+    /// Watches what is there now: interfaces, our threads and processes.
     fn adjust(
         &mut self,
         interfaces: &BTreeSet<(u32, String)>,
@@ -167,38 +169,20 @@ impl Collector {
         let Some(probes) = &mut self.probes else {
             return;
         };
-        let watched = self.watch.is_watched();
         for (target, error) in probes.watch_interfaces(interfaces) {
             tracing::debug!(%target, %error, "An interface cannot be watched");
         }
         let roots = &self.options.roots;
-        self.troubles = [
-            unseen::watch_groups(probes, pages, found, &self.groups),
-            unseen::watch_batches(probes, found, roots, watched),
-        ]
-        .into_iter()
-        .flatten()
-        .chain(unseen::watch_tasks(probes, found, roots))
-        .collect();
-        let measure = watched || self.options.measure_costs;
-        match (&self.measuring, measure && probes.works(Feature::Batches)) {
-            (None, true) => self.measuring = probes.measure_costs().ok(),
-            (Some(_), false) => self.measuring = None,
-            _ => {}
+        self.troubles = unseen::watch_groups(probes, pages, found, &self.groups)
+            .into_iter()
+            .chain(unseen::watch_tasks(probes, found, roots))
+            .collect();
+        if let Err(error) = probes.sample_urings(self.turn.is_multiple_of(URING_TURNS)) {
+            tracing::warn!(%error, "io_uring requests cannot be watched");
         }
-    }
-
-    fn take_slow_batches(&mut self) {
-        let Some(ring) = &mut self.ring else {
-            return;
-        };
-        for _ in 0..SLOW_BATCHES_PER_TURN {
-            let Some(batch) = ring.take() else {
-                break;
-            };
-            self.slow.push_front(probed::slow_entry(&batch));
+        if self.options.measure_costs && self.measuring.is_none() {
+            self.measuring = probes.measure_costs().ok();
         }
-        self.slow.truncate(SLOW_BATCHES_MAX);
     }
 }
 
@@ -210,11 +194,22 @@ fn load_probes(options: &AgentOptions) -> (Option<Probes>, BTreeMap<Feature, Fea
         };
         return (None, Feature::ALL.map(|each| (each, off.clone())).into());
     }
-    match Probes::load(options.slow) {
+    let mut unused = BTreeMap::new();
+    if !options.packets {
+        let state = FeatureState::Unused {
+            reason: "the kernel's own counters say the same, without a price for each packet"
+                .to_owned(),
+            remedy: "--packets=true, to compare the two".to_owned(),
+        };
+        unused.insert(Feature::Nics, state);
+    }
+    match Probes::load(&unused) {
         Ok(probes) => (Some(probes), BTreeMap::new()),
         Err(error) => {
             tracing::warn!(%error, "No eBPF probes; everything else works");
-            (None, error.states())
+            let mut states = error.states();
+            states.extend(unused);
+            (None, states)
         }
     }
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 pub struct SourceState {
     /// Short name.
     pub name: String,
-    /// `on`, `ready` (attached when the agent is read), `partly` or `off`.
+    /// `on`, `partly`, `unused` (works, but is not wanted) or `off`.
     pub state: String,
     /// What it shows.
     pub shows: String,
@@ -103,8 +103,14 @@ pub(crate) fn sources(
         ),
         _ => row,
     };
+    let batches = SourceState::on(
+        "batches",
+        "slow batches, and latency by NIC, peer and tenant",
+        "the latest batches of each thread, in the same pages",
+    );
     table.push(of_processes(activity));
     table.push(of_processes(sockets));
+    table.push(of_processes(batches));
     table.push(match hidden {
         Some(hidden) => threads.troubled(hidden),
         None => of_processes(threads),
@@ -124,8 +130,11 @@ fn probe_state(
     let mut row = SourceState::on(feature.label(), feature.description(), &source);
     match (state, trouble) {
         (FeatureState::Off { reason, remedy }, _) => return row.off(reason, remedy),
+        (FeatureState::Unused { reason, remedy }, _) => {
+            row = row.off(reason, remedy);
+            "unused".clone_into(&mut row.state);
+        }
         (_, Some(trouble)) => return row.troubled(trouble),
-        (FeatureState::Ready, None) => "ready".clone_into(&mut row.state),
         (FeatureState::On, None) => {}
     }
     row
@@ -153,9 +162,9 @@ mod tests {
     #[test]
     fn every_source_that_is_off_says_why_and_what_to_do() {
         let table = sources(&ProbeError::NotBuilt.states(), &BTreeMap::new(), 0, 0, None);
-        assert_eq!(table.len(), 5 + Feature::ALL.len());
+        assert_eq!(table.len(), 6 + Feature::ALL.len());
         let off: Vec<_> = table.iter().filter(|row| row.state == "off").collect();
-        assert_eq!(off.len(), 4 + Feature::ALL.len());
+        assert_eq!(off.len(), 5 + Feature::ALL.len());
         assert!(off.iter().all(|row| !row.reason.is_empty() && !row.remedy.is_empty()));
         let text = explain_text(&table);
         assert!(text.contains("off because This build has no eBPF probes"));
@@ -164,14 +173,14 @@ mod tests {
     #[test]
     fn what_is_there_is_on() {
         let table = sources(&BTreeMap::new(), &BTreeMap::new(), 2, 1, None);
-        assert!(table[..5].iter().all(|row| row.state == "on"));
+        assert!(table[..6].iter().all(|row| row.state == "on"));
     }
 
     #[test]
     fn what_a_probe_cannot_see_is_said_also_when_it_is_attached() {
         let states = BTreeMap::from([
             (Feature::RoundTrips, FeatureState::On),
-            (Feature::Batches, FeatureState::Ready),
+            (Feature::Tasks, FeatureState::On),
         ]);
         let trouble = |is_total| ProbeLimit {
             reason: "it is hidden".to_owned(),
@@ -180,11 +189,11 @@ mod tests {
         };
         let troubles = BTreeMap::from([
             (Feature::RoundTrips, trouble(false)),
-            (Feature::Batches, trouble(true)),
+            (Feature::Tasks, trouble(true)),
         ]);
         let table = sources(&states, &troubles, 1, 1, Some(&trouble(false)));
         assert_eq!(
-            [4, 5, 6].map(|row: usize| table[row].state.as_str()),
+            [5, 6, 7].map(|row: usize| table[row].state.as_str()),
             ["partly", "partly", "off"]
         );
         let text = explain_text(&table);

@@ -1,5 +1,6 @@
 //! A distribution by powers of two of nanoseconds, as pages and probes count it.
 
+use perigee_activity::LATENCY_BUCKETS;
 use perigee_metrics::HistogramTotals;
 use perigee_metrics::catalogue::buckets::LOG2_DURATIONS;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,16 @@ impl Distribution {
     /// From cells.
     pub(crate) fn new(count: u64, sum_ns: u64, buckets: &[u64]) -> Self {
         Self { count, sum_ns, buckets: buckets.to_vec() }
+    }
+
+    /// Counts a value so many times.
+    pub(crate) fn add(&mut self, value_ns: u64, times: u64) {
+        let power = (value_ns | 1).ilog2() as usize;
+        let power = power.min(LATENCY_BUCKETS - 1);
+        self.buckets.resize(LATENCY_BUCKETS.max(self.buckets.len()), 0);
+        self.count = self.count.saturating_add(times);
+        self.sum_ns = self.sum_ns.saturating_add(value_ns.saturating_mul(times));
+        self.buckets[power] = self.buckets[power].saturating_add(times);
     }
 
     /// Adds the values of another one.

@@ -18,9 +18,9 @@ mod limits;
 mod metrics;
 mod options;
 mod persisted;
+mod recorder;
 mod slow;
 mod snapshot;
-mod watch;
 mod web;
 
 pub use agent::{Agent, AgentError};
@@ -35,4 +35,3 @@ pub use snapshot::{
     ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries,
     TcpSeries, UringSeries,
 };
-pub use watch::Watch;

@@ -8,14 +8,12 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const BATCH_SERIES_MAX: usize = 64;
 /// Slow batches that are remembered.
 pub(crate) const SLOW_BATCHES_MAX: usize = 256;
-/// Slow batches taken from the ring in one turn.
-pub(crate) const SLOW_BATCHES_PER_TURN: usize = 1024;
 /// Threads of our processes that are watched.
 pub(crate) const THREADS_MAX: usize = 2048;
 /// Interfaces that are watched.
 pub(crate) const INTERFACES_MAX: usize = 512;
-/// How long batches stay watched after the agent was read last.
-pub(crate) const WATCH_LENGTH: Duration = Duration::from_secs(10);
+/// io_uring requests are watched in one of so many turns.
+pub(crate) const URING_TURNS: u64 = 8;
 /// An agent whose host was read longer ago is not alive: one turn on a busy host takes a second or
 /// two.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
@@ -28,8 +26,6 @@ pub(crate) const STATE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const GONE_SERIES_MAX: usize = 512;
 /// Control groups that are looked through for the agent's own.
 pub(crate) const GROUPS_SEARCHED_MAX: usize = 16_384;
-/// Bytes of a process's memory map that are read; a Python process has some hundred kilobytes.
-pub(crate) const MAPS_BYTES_MAX: u64 = 8 << 20;
 /// Flows (program, NIC, route, direction, shard) with series of their own; the rest is summed as
 /// `other`.
 pub(crate) const FLOWS_MAX: usize = 2048;
@@ -44,3 +40,44 @@ pub(crate) const LINKS_MAX: usize = 256;
 pub(crate) const LINK_FRESH_MS: u64 = 3000;
 /// Bytes of the kernel's list of locks that are read; a lock takes about sixty.
 pub(crate) const LOCKS_BYTES_MAX: u64 = 16 << 20;
+/// NICs, flows, links, threads, disks and slow batches that a record of the history holds at most.
+pub(crate) const MOMENT_NICS: usize = 32;
+pub(crate) const MOMENT_FLOWS: usize = 64;
+pub(crate) const MOMENT_LINKS: usize = 32;
+pub(crate) const MOMENT_THREADS: usize = 32;
+pub(crate) const MOMENT_DISKS: usize = 16;
+pub(crate) const MOMENT_SLOW: usize = 16;
+/// Records of the history in one answer; a longer time is thinned.
+pub(crate) const HISTORY_POINTS_MAX: usize = 240;
+
+/// What a track of the history holds.
+#[derive(Debug)]
+pub(crate) struct TrackLimits {
+    /// Name of its file in the state folder.
+    pub(crate) file: &'static str,
+    /// Time between two records.
+    pub(crate) step_ms: u64,
+    /// From the oldest record to the newest.
+    pub(crate) length_ms: u64,
+    /// All records; where a host needs more, the oldest go.
+    pub(crate) bytes: usize,
+}
+
+impl TrackLimits {
+    /// The largest record.
+    pub(crate) const fn record_bytes(&self) -> usize {
+        self.bytes / 128
+    }
+
+    /// Bytes after which the file is written again without what has gone.
+    pub(crate) const fn file_bytes(&self) -> usize {
+        self.bytes * 3 / 2
+    }
+}
+
+/// A quarter of an hour by the second.
+pub(crate) const FINE: TrackLimits =
+    TrackLimits { file: "history-seconds", step_ms: 1000, length_ms: 900_000, bytes: 10 << 20 };
+/// A day by ten seconds.
+pub(crate) const COARSE: TrackLimits =
+    TrackLimits { file: "history-day", step_ms: 10_000, length_ms: 86_400_000, bytes: 30 << 20 };

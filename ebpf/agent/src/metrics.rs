@@ -197,7 +197,7 @@ fn add_batches(samples: &mut Samples, snapshot: &Snapshot) {
 }
 
 fn add_probes(samples: &mut Samples, snapshot: &Snapshot) {
-    for source in &snapshot.sources {
+    for source in snapshot.sources.iter().filter(|source| source.state != "unused") {
         let on = u8::from(source.state != "off");
         samples.value("perigee_probe_on", &[&source.name], on);
     }

@@ -19,6 +19,8 @@ pub struct AgentOptions {
     pub state: Option<PathBuf>,
     /// Whether eBPF is used where it is allowed.
     pub ebpf: bool,
+    /// Whether probes count packets, which the kernel does as well.
+    pub packets: bool,
     /// Batches that take longer are listed one by one.
     pub slow: Duration,
     /// Whether the kernel measures the probes' own cost all the time.
@@ -45,6 +47,7 @@ impl Default for AgentOptions {
             activity: activity.unwrap_or_else(|| PageDirectory::new("/dev/shm/perigee")),
             state: Some(PathBuf::from(Self::STATE)),
             ebpf: true,
+            packets: false,
             slow: Duration::from_millis(10),
             measure_costs: false,
             interfaces: Vec::new(),

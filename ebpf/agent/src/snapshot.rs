@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// A host at one moment. Counters only grow from one snapshot to the next.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
+    /// [`Snapshot::SCHEMA`] of the agent that took it.
+    #[serde(default)]
+    pub schema: u32,
     /// Milliseconds since 1970.
     pub taken_ms: u64,
     /// Monotonic nanoseconds, for rates.
@@ -41,7 +44,7 @@ pub struct Snapshot {
     pub urings: Vec<UringSeries>,
     /// Threads of our programs.
     pub tasks: Vec<TaskSeries>,
-    /// Batches by NIC, peer and tenant, while the agent is read.
+    /// Batches by NIC, peer and tenant.
     pub batches: Vec<BatchSeries>,
     /// Batches that took long, the newest first.
     pub slow: Vec<SlowBatchEntry>,
@@ -55,6 +58,12 @@ pub struct Snapshot {
     pub sources: Vec<SourceState>,
     /// How long it took to make this snapshot, in nanoseconds.
     pub collect_ns: u64,
+}
+
+impl Snapshot {
+    /// Version of the form, which `ebpf/agent/snapshot.schema.json` describes. Grows when a member
+    /// changes its meaning or goes; new members do not change it.
+    pub const SCHEMA: u32 = 1;
 }
 
 /// A NIC's port.
@@ -139,6 +148,25 @@ pub struct FlowSeries {
 }
 
 impl FlowSeries {
+    /// Adds what another flow moved. Numbers of a page may be anything: at their end they stay
+    /// there.
+    pub(crate) fn add(&mut self, flow: &Self) {
+        for (cell, more) in [
+            (&mut self.operations, flow.operations),
+            (&mut self.bytes, flow.bytes),
+            (&mut self.errors, flow.errors),
+            (&mut self.retries, flow.retries),
+            (&mut self.depth, flow.depth),
+            (&mut self.queue_ns, flow.queue_ns),
+            (&mut self.waited_ns, flow.waited_ns),
+            (&mut self.copied_ns, flow.copied_ns),
+            (&mut self.disk_ns, flow.disk_ns),
+        ] {
+            *cell = cell.saturating_add(more);
+        }
+        self.latency.merge(&flow.latency);
+    }
+
     /// Nanoseconds on the wire: what the peers' parts leave.
     pub fn wire_ns(&self) -> u64 {
         let peers = [self.waited_ns, self.copied_ns, self.disk_ns];
@@ -353,10 +381,12 @@ pub struct BatchSeries {
 /// One batch that took long, stage by stage.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SlowBatchEntry {
-    /// Nanoseconds since boot.
-    pub ended_ns: u64,
+    /// Milliseconds since 1970 when it ended.
+    pub ended_ms: u64,
     /// Process.
     pub pid: u32,
+    /// Its program.
+    pub program: String,
     /// NIC.
     pub device: String,
     /// Peer.
@@ -404,3 +434,6 @@ pub struct ProbeSeries {
     /// Run time while costs were measured, in nanoseconds.
     pub run_ns: u64,
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,8 @@ use crate::limits::STALLED;
 use crate::metrics::samples;
 use crate::snapshot::Snapshot;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -38,6 +39,7 @@ pub(crate) fn router(board: Arc<SnapshotBoard>) -> Router {
         .route("/page.css", get(|| file("text/css; charset=utf-8", STYLE)))
         .route("/metrics", get(metrics))
         .route("/snapshot.json", get(snapshot))
+        .route("/history.json", get(history))
         .route("/explain", get(explain))
         .route("/livez", get(live))
         .route("/readyz", get(ready))
@@ -77,12 +79,39 @@ async fn metrics(State(board): State<Arc<SnapshotBoard>>, headers: HeaderMap) ->
     ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], samples.render()).into_response()
 }
 
-/// A request for this reads the agent, so batches are watched for a while.
 async fn snapshot(State(board): State<Arc<SnapshotBoard>>) -> Response {
-    board.watch.look();
     match last(board).await {
         Ok(snapshot) => axum::Json(&*snapshot).into_response(),
         Err(response) => response,
+    }
+}
+
+/// A stretch of the past, in milliseconds since 1970.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stretch {
+    #[serde(default)]
+    from: u64,
+    to: Option<u64>,
+}
+
+async fn history(
+    State(board): State<Arc<SnapshotBoard>>,
+    stretch: Result<Query<Stretch>, QueryRejection>,
+) -> Response {
+    let Ok(Query(stretch)) = stretch else {
+        let text =
+            "Write /history.json?from=MS&to=MS, in milliseconds since 1970; both may be left out\n";
+        return (StatusCode::BAD_REQUEST, text).into_response();
+    };
+    let (from, to) = (stretch.from, stretch.to.unwrap_or(u64::MAX));
+    // Unpacking takes milliseconds, and a record may just be written to a slow disk.
+    match tokio::task::spawn_blocking(move || board.history(from, to).json()).await {
+        Ok(Ok(text)) => ([(CONTENT_TYPE, "application/json")], text).into_response(),
+        _ => {
+            let text = "The history cannot be read; see the agent's log";
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
     }
 }
 

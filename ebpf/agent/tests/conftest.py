@@ -29,7 +29,7 @@ def live(root, tmp_path_factory):
             cluster.start_node(cluster.add_rail(f"rail{number}-{token_hex(2)}"))
         names = ",".join(rail.name for rail in cluster.rails)
         # Each batch is listed: whether one takes longer than some limit depends on the machine.
-        cluster.start_agent(f"--interfaces={names},lo", "--slow_ms=0")
+        cluster.start_agent(f"--interfaces={names},lo", "--slow_ms=0", "--measure_costs=true")
         cluster.start_load()
         devices = {rail.name for rail in cluster.rails}
         until(

@@ -60,10 +60,9 @@ def attached_elsewhere(programs):
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "asked to stop"])
 def test_an_agent_that_is_gone_leaves_nothing_attached(cluster, kill):
     pinned = sorted(Path("/sys/fs/bpf").rglob("*")) if Path("/sys/fs/bpf").is_dir() else []
-    cluster.start_agent()
+    cluster.start_agent("--packets=true")
 
     def holds_all():
-        cluster.snapshot()  # reads the agent, so batches are watched
         ours = held(cluster.processes["agent"].pid)
         on = {source["name"] for source in cluster.snapshot()["sources"] if source["state"] == "on"}
         watched = {"nics", "round_trips", "tcp_events", "drops", "blocks", "urings", "tasks"} <= on
@@ -102,14 +101,14 @@ def counters(cluster):
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "asked to stop"])
 def test_no_counter_falls_when_the_agent_starts_again(cluster, kill):
-    cluster.start_agent("--measure_costs=true")
+    cluster.start_agent("--measure_costs=true", "--packets=true")
     rail = cluster.rails[0].name
     moved = f'perigee_probed_bytes_total{{device="{rail}",direction="transmit"}}'
     until(lambda: counters(cluster)[moved] > 10e6, "bytes on the rail")
     for _ in range(2):
         before = counters(cluster)
         cluster.stop("agent", kill=kill)
-        cluster.start_agent("--measure_costs=true")
+        cluster.start_agent("--measure_costs=true", "--packets=true")
         until(lambda: counters(cluster)[moved] > before[moved], "bytes that go on")
         after = counters(cluster)
         assert len(before) > 100
@@ -150,7 +149,7 @@ def test_a_program_that_is_started_again_is_counted_on_at_once(cluster):
 
 
 def test_nics_that_are_made_again_go_on_and_those_that_are_gone_are_forgotten_in_time(cluster):
-    cluster.start_agent()
+    cluster.start_agent("--packets=true")
     name = f"again{cluster.rpc % 10000}"
 
     def life(first):
@@ -203,3 +202,18 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(cluster):
     assert done.returncode not in (0, 101), done.stderr
     assert f"127.0.0.1:{cluster.web}" in done.stderr and "choose another address or port" in done.stderr
     assert fetch(f"{cluster.agent_url}/livez") == "ok"
+
+
+def test_the_history_goes_on_over_a_kill_and_leaves_the_time_between_out(cluster):
+    cluster.start_agent()
+
+    def recorded():
+        return json.loads(fetch(f"{cluster.agent_url}/history.json"))["snapshots"]
+
+    before = until(lambda: (found := recorded()) and len(found) > 3 and found, "history")
+    cluster.stop("agent", kill=True)
+    cluster.start_agent()
+    after = until(lambda: (found := recorded()) and len(found) > len(before) + 2 and found, "history that goes on")
+    times = [snapshot["taken_ms"] for snapshot in after]
+    assert times == sorted(times) and {one["taken_ms"] for one in before[:-1]} <= set(times)
+    assert all(snapshot["schema"] == 1 for snapshot in after)

@@ -95,7 +95,7 @@ def test_every_probe_is_listed_with_its_cost_and_what_is_off_with_its_reason(pag
     def rows():
         return text(page, "#probes tbody").splitlines()
 
-    until(lambda: any(row.startswith("nics") and "of a core" in row for row in rows()), "cost")
+    until(lambda: any(row.startswith("tasks") and "of a core" in row for row in rows()), "cost")
     names = {source["name"] for source in live.snapshot()["sources"]}
     assert names == {row.split()[0] for row in rows()}
     off = next(row for row in rows() if row.startswith("rdma_ports"))
@@ -123,21 +123,9 @@ def asked(page):
     return sum(url.endswith("snapshot.json") for url in page.requests())
 
 
-def attached(live):
-    """What the agent has attached now: links in the kernel."""
-    found = set()
-    for file in Path(f"/proc/{live.processes['agent'].pid}/fdinfo").iterdir():
-        try:
-            found |= set(re.findall(r"^link_id:\s*(\d+)", file.read_text(), re.M))
-        except FileNotFoundError:
-            continue
-    return len(found)
-
-
 @pytest.mark.parametrize("how", ["paused", "hidden"])
-def test_a_hidden_page_lets_go_of_the_probes_for_batches(page, live, how):
+def test_a_page_that_is_paused_or_hidden_asks_for_nothing(page, live, how):
     until(lambda: asked(page), "questions of the page")
-    watching = until(lambda: attached(live), "links")
     shown = page.script("return document.hidden")
     assert shown is False
     hide = (
@@ -150,21 +138,51 @@ def test_a_hidden_page_lets_go_of_the_probes_for_batches(page, live, how):
         page.script(toggle) if how == "paused" else page.script(hide, not value)
 
     look(False)
-    until(lambda: attached(live) < watching, "end of the probes for batches")
+    # The one that was under way may still be answered.
+    taken = live.snapshot()["taken_ms"]
+    until(lambda: live.snapshot()["taken_ms"] > taken + 1000, "readings")
     asked(page)
-    taken = live.metric("perigee_probe_on")
-    until(lambda: live.metric("perigee_agent_collect_seconds") and taken, "reading")
+    taken = live.snapshot()["taken_ms"]
+    until(lambda: live.snapshot()["taken_ms"] > taken + 2000, "later readings")
     assert asked(page) == 0
     look(True)
-    until(lambda: attached(live) == watching, "probes for batches again")
-    assert asked(page) > 0
+    until(lambda: asked(page), "questions again")
+
+
+def test_the_page_begins_filled_and_goes_back_with_the_slider(page, live):
+    taken = live.snapshot()["taken_ms"]
+    until(lambda: live.snapshot()["taken_ms"] > taken + 8000, "some seconds of history")
+    page.open(live.agent_url)
+    until(lambda: count(page, "#heat rect") > 5, "cells of the time before the page was opened")
+    assert text(page, "#when") == "now" and page.script("return document.getElementById('now').hidden")
+    moved = (
+        "const slider = document.getElementById('time'); slider.value = slider.max - arguments[0];"
+        "slider.dispatchEvent(new Event('input'))"
+    )
+    page.script(moved, 5000)
+    until(lambda: text(page, "#when") != "now", "the past")
+    held = text(page, tile(live, 0))
+    later = live.snapshot()["taken_ms"]
+    until(lambda: live.snapshot()["taken_ms"] > later + 3000, "later readings")
+    assert text(page, tile(live, 0)) == held, "the past stands still"
+    page.script("document.getElementById('now').click()")
+    until(lambda: text(page, "#when") == "now" and text(page, tile(live, 0)) != held, "now")
+
+
+def test_each_nic_that_moves_something_has_a_heat_map_of_its_own(page, live):
+    until(lambda: count(page, "#nic-heats figure") >= 2, "heat maps")
+    shown = page.script("return [...document.querySelectorAll('#nic-heats figure')].map((one) => one.dataset.heat)")
+    assert {rail.name for rail in live.rails} <= set(shown)
+    until(lambda: count(page, f'[data-heat="{live.rails[0].name}"] rect') > 0, "cells of a NIC")
 
 
 def test_the_first_reading_has_no_rates_yet_and_shows_no_nonsense(browser, live):
     # Every answer is the same reading, so there never is a second one.
     once = (
         "const real = window.fetch; let held = null;"
-        "window.fetch = async (...all) => { held ??= await (await real(...all)).text(); return new Response(held); }"
+        "window.fetch = async (...all) => {"
+        " if (String(all[0]).startsWith('history')) return Response.json({}, { status: 500 });"
+        " held ??= await (await real(...all)).text(); return new Response(held); }"
     )
     added = browser.develop("Page.addScriptToEvaluateOnNewDocument", source=once)
     try:
@@ -308,6 +326,7 @@ def test_what_needs_probes_that_are_off_says_so_with_the_reason(browser, tmp_pat
 def test_a_host_without_nics_or_operations_says_so(browser, live):
     empty = (
         "const real = window.fetch; window.fetch = async (...all) => {"
+        " if (String(all[0]).startsWith('history')) return Response.json({}, { status: 500 });"
         " const read = await (await real(...all)).json();"
         " return Response.json({ ...read, nics: [], flows: [] }); }"
     )

@@ -4,10 +4,9 @@
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::{daemon, output};
-use perigee_agent::{Agent, AgentConfig, AgentStart, Collector, OutputFormat, Watch, explain_text};
+use perigee_agent::{Agent, AgentConfig, AgentStart, Collector, OutputFormat, explain_text};
 use perigee_flags::ProcessEnvironment;
 use std::io;
-use std::sync::Arc;
 
 /// Serves until it is stopped, or prints the table of sources.
 pub(crate) fn run(
@@ -40,7 +39,7 @@ pub(crate) fn run(
 fn explain(config: AgentConfig, format: OutputFormat) -> Result<(), Failure> {
     let mut options = config.options;
     options.state = None;
-    let snapshot = Collector::new(options, Arc::new(Watch::default())).collect();
+    let snapshot = Collector::new(options).collect();
     let text = match format {
         OutputFormat::Text => explain_text(&snapshot.sources),
         OutputFormat::Json => {

@@ -30,12 +30,7 @@ def test_a_panel_shows_something(watched, query):
     for variable, value in VARIABLES.items():
         query = query.replace(variable, value)
 
-    def shown():
-        # Reads batches, as the page would.
-        watched.snapshot()
-        return watched.ask(query)
-
-    until(shown, f"data for {query}")
+    until(lambda: watched.ask(query), f"data for {query}")
 
 
 def test_the_share_of_the_link_is_known_for_every_nic_that_tells_its_speed(watched):

@@ -58,9 +58,9 @@ pub(super) const FAMILIES: &[Family] = &[
         "Congestion, loss and retries inside an RDMA port; source: hw_counters")
         .labelled(&["device", "port", "event"]),
     counter("perigee_probed_bytes_total", "bytes",
-        "Bytes of an interface with the headers of every packet; source: eBPF tcx").labelled(DEVICE_DIRECTION),
+        "Bytes of an interface with the headers of every packet; source: eBPF tcx, with --packets").labelled(DEVICE_DIRECTION),
     counter("perigee_probed_packets_total", "packets",
-        "Packets of an interface; source: eBPF tcx").labelled(DEVICE_DIRECTION),
+        "Packets of an interface; source: eBPF tcx, with --packets").labelled(DEVICE_DIRECTION),
     counter("perigee_probed_drops_total", "packets",
         "Packets dropped on an interface; source: eBPF kfree_skb").labelled(DEVICE),
     counter("perigee_flow_operations_total", "operations",
@@ -88,7 +88,7 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_shard_depth", "operations",
         "Operations under way by shard; source: activity pages").labelled(SHARD),
     duration("perigee_tcp_round_trip_seconds",
-        "Round trips of connections opened since the agent started, in the control groups of our processes \
+        "Round trips, at most eight per tick and CPU, of connections opened since the agent started, in the control groups of our processes \
          (of the whole host if one is in the root group), but for answers of one segment, \
          which peers may acknowledge late; \
          source: eBPF sock_ops").labelled(DEVICE),
@@ -141,18 +141,18 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_block_depth", "requests",
         "Requests inside a disk; source: eBPF block_rq_issue").labelled(DEVICE_DIRECTION),
     duration("perigee_uring_latency_seconds",
-        "io_uring requests of our programs, one in 32; source: eBPF io_uring_complete").labelled(&["program"]),
+        "io_uring requests of our programs, one in 32 of one second in eight; source: eBPF io_uring_complete").labelled(&["program"]),
     duration("perigee_task_run_queue_seconds",
         "Our threads ready but without a core; source: eBPF sched_switch").labelled(THREAD),
     duration("perigee_task_off_cpu_seconds",
         "Our threads asleep; source: eBPF sched_switch").labelled(THREAD),
     gauge("perigee_task_threads", "threads", "Threads of ours that are watched").labelled(THREAD),
     duration("perigee_batch_latency_seconds",
-        "Batches by NIC, peer and tenant while the agent is read; source: eBPF uprobe").labelled(BATCH),
+        "Batches by NIC, peer and tenant; those that are seen stand for the others; source: activity pages").labelled(BATCH),
     counter("perigee_batch_bytes_total", "bytes",
-        "Payload bytes of batches while the agent is read; source: eBPF uprobe").labelled(BATCH),
+        "Payload bytes of batches; those that are seen stand for the others; source: activity pages").labelled(BATCH),
     gauge("perigee_probe_on", "none",
-        "1 if a source of numbers works on this host, also if it shows a part only").labelled(&["probe"]),
+        "1 if a source of numbers works on this host, also if it shows a part only; those that are not wanted are left out").labelled(&["probe"]),
     counter("perigee_probe_runs_total", "runs",
         "Runs of a probe while costs are measured; source: the kernel's BPF statistics").labelled(PROBE_PROGRAM),
     counter("perigee_probe_run_seconds_total", "seconds",

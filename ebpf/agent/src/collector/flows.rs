@@ -115,29 +115,11 @@ fn sum(flows: impl Iterator<Item = FlowSeries>) -> Vec<FlowSeries> {
     let mut sums: BTreeMap<[String; 5], FlowSeries> = BTreeMap::new();
     for flow in flows {
         match sums.get_mut(&owned_label(&flow)) {
-            Some(sum) => add(sum, &flow),
+            Some(sum) => sum.add(&flow),
             None => drop(sums.insert(owned_label(&flow), flow)),
         }
     }
     sums.into_values().collect()
-}
-
-/// Numbers of a page may be anything: at their end they stay there.
-fn add(sum: &mut FlowSeries, flow: &FlowSeries) {
-    for (cell, more) in [
-        (&mut sum.operations, flow.operations),
-        (&mut sum.bytes, flow.bytes),
-        (&mut sum.errors, flow.errors),
-        (&mut sum.retries, flow.retries),
-        (&mut sum.depth, flow.depth),
-        (&mut sum.queue_ns, flow.queue_ns),
-        (&mut sum.waited_ns, flow.waited_ns),
-        (&mut sum.copied_ns, flow.copied_ns),
-        (&mut sum.disk_ns, flow.disk_ns),
-    ] {
-        *cell = cell.saturating_add(more);
-    }
-    sum.latency.merge(&flow.latency);
 }
 
 /// A reading that raced with its writer must not make a counter fall.
@@ -336,7 +318,7 @@ mod tests {
         (all.queue_ns, all.latency.sum_ns) = (u64::MAX, u64::MAX);
         all.latency.buckets.fill(u64::MAX);
         let twice = all.clone();
-        add(&mut all, &twice);
+        all.add(&twice);
         assert_eq!((all.bytes, all.latency.sum_ns), (u64::MAX, u64::MAX));
         assert!(all.latency.quantile(0.5) > 0);
         assert!(all.latency.totals().counts.contains(&u64::MAX));

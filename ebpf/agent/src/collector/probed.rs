@@ -1,7 +1,5 @@
 //! What the probes have counted, under the names of the host's devices.
 
-mod batches;
-
 use super::Collector;
 use crate::histogram::Distribution;
 use crate::host::OurProcess;
@@ -9,7 +7,6 @@ use crate::ledger::{self, CellSource, Ledger};
 use crate::snapshot::{
     BlockSeries, DropSeries, NicSeries, ProbeSeries, Snapshot, TaskSeries, TcpSeries, UringSeries,
 };
-pub(super) use batches::slow_entry;
 use perigee_probe_loader::value::{BlockOperation, DurationHistogram};
 use perigee_probe_loader::{BlockReading, Feature, ProbeError, Probes};
 use perigee_topology::Roots;
@@ -25,21 +22,17 @@ impl Collector {
         interfaces: &BTreeSet<(u32, String)>,
         processes: &[OurProcess],
     ) {
-        self.take_slow_batches();
         let Some(probes) = &mut self.probes else {
             return;
         };
         let ledger = &mut self.ledger;
-        ledger.begin();
         let read = read_network(probes, ledger, snapshot, interfaces)
-            .and_then(|()| read_blocks(probes, ledger, snapshot, &self.options.roots))
-            .and_then(|()| batches::read(probes, ledger, snapshot));
+            .and_then(|()| read_blocks(probes, ledger, snapshot, &self.options.roots));
         if let Err(error) = read {
             tracing::warn!(%error, "The probes cannot be read");
         }
         read_tasks(probes, ledger, snapshot, processes);
         read_costs(probes, ledger, snapshot);
-        ledger.end();
     }
 }
 

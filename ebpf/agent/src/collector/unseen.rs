@@ -7,13 +7,11 @@ use perigee_activity::{PageListing, PageReader};
 use perigee_probe_loader::{Feature, Probes};
 use perigee_topology::Roots;
 use std::collections::BTreeSet;
-use std::io;
 
 const GROUPS_REMEDY: &str = "run the agent in the host's namespace of control groups, or mount the host's /sys/fs/cgroup \
                              into its container (see the DaemonSet)";
 const NAMESPACE_REMEDY: &str = "run the agent in the host's PID namespace: hostPID: true (see the \
                                 DaemonSet), or docker run --pid=host";
-const FILES_REMEDY: &str = "give the agent CAP_SYS_PTRACE, and let its user read the program files";
 
 /// Watches the connections of all groups that our processes are in, or were when they made their
 /// pages.
@@ -56,47 +54,10 @@ pub(super) fn watch_groups(
         named.any(|page| page.pid() == *pid && page.program() == program)
     };
     let hidden = found.hidden.iter().filter(|hidden| !is_known(hidden)).cloned().collect();
-    let found = FoundProcesses { processes: Vec::new(), hidden };
+    let found = FoundProcesses { hidden, ..FoundProcesses::default() };
     let is_total = numbers.is_empty() || seen == 0 && unseen.count > 0;
     let trouble = unseen.and_hidden(&found, "connections of", is_total, GROUPS_REMEDY)?;
     Some((Feature::RoundTrips, trouble))
-}
-
-/// Watches batches of all our processes while the agent is read; that it could is shown at any
-/// time.
-pub(super) fn watch_batches(
-    probes: &mut Probes,
-    found: &FoundProcesses,
-    roots: &Roots,
-    is_watched: bool,
-) -> Option<(Feature, ProbeLimit)> {
-    let (mut files, mut unseen, mut seen) = (BTreeSet::new(), Unseen::default(), 0);
-    let looks = probes.works(Feature::Batches);
-    for process in found.processes.iter().filter(|_| looks) {
-        let read = match is_watched {
-            true => process.code_files(roots),
-            false => process.maps(roots).map(|_| BTreeSet::new()),
-        };
-        match read {
-            Ok(more) => {
-                seen += 1;
-                files.extend(more);
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                unseen.add(process, &format!("its memory map: {error}"));
-            }
-            // It has just ended.
-            Err(_) => {}
-        }
-    }
-    let failed = probes.watch_batches(&files);
-    let all_failed = !files.is_empty() && failed.len() == files.len();
-    for (target, error) in failed {
-        unseen.note(format!("{target}: {error}"));
-    }
-    let is_total = seen == 0 || all_failed;
-    let trouble = unseen.and_hidden(found, "batches of", is_total, FILES_REMEDY)?;
-    Some((Feature::Batches, trouble))
 }
 
 /// Watches the threads and the io_uring requests of our processes.
@@ -196,11 +157,11 @@ mod tests {
     #[test]
     fn the_first_who_is_not_seen_is_named_and_the_rest_counted() {
         let none = Unseen::default();
-        assert_eq!(none.trouble("batches of", true, "x"), None);
+        assert_eq!(none.trouble("threads of", true, "x"), None);
         let mut some = Unseen::default();
         some.note("one: why".to_owned());
         some.note("two: why".to_owned());
-        let trouble = some.trouble("batches of", false, "x").unwrap();
+        let trouble = some.trouble("threads of", false, "x").unwrap();
         assert!(trouble.reason.ends_with("not seen: one: why, and 1 more"));
         assert!(!trouble.is_total);
     }
@@ -208,8 +169,8 @@ mod tests {
     #[test]
     fn a_page_whose_process_is_not_seen_is_listed_with_the_pods_remedy() {
         let found = FoundProcesses {
-            processes: Vec::new(),
             hidden: vec![("node".to_owned(), 1), ("client".to_owned(), 1)],
+            ..FoundProcesses::default()
         };
         let limit = hidden(&found).unwrap();
         assert!(limit.is_total && limit.remedy.contains("hostPID: true"));

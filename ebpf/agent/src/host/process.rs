@@ -1,17 +1,14 @@
-//! Our processes: those that leave an activity page, with their threads, control group and program
-//! files.
+//! Our processes: those that leave an activity page, with their threads and control group.
 //! Invariant: a number that a page tells is never taken for a process of this namespace; who holds
 //! its lock is the process.
 
 use super::group::group_of;
 use super::lock::Holders;
-use crate::limits::{MAPS_BYTES_MAX, THREADS_MAX};
+use crate::limits::THREADS_MAX;
 use perigee_activity::PageReader;
 use perigee_topology::Roots;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 /// How our threads are named.
 const THREAD_PREFIX: &str = "perigee-";
@@ -36,6 +33,8 @@ pub(crate) struct FoundProcesses {
     /// Pages that a process holds which is not seen from here: its program, and its number as it
     /// tells it itself.
     pub(crate) hidden: Vec<(String, u32)>,
+    /// The process of each page, by the name of the page.
+    pub(crate) pids: BTreeMap<OsString, u32>,
 }
 
 impl FoundProcesses {
@@ -49,7 +48,11 @@ impl FoundProcesses {
             // Any process may lock a file that it can read, so the holder also has to be the one
             // the page names.
             let is_it = |pid: &u32| innermost_pid(roots, *pid) == Some(page.pid());
-            match held_by.filter(is_it).min() {
+            let held_by = held_by.filter(is_it).min();
+            if let (Some(pid), Some(name)) = (held_by, page.path().file_name()) {
+                found.pids.insert(name.to_owned(), pid);
+            }
+            match held_by {
                 Some(pid) if !seen.insert(pid) => {}
                 Some(pid) => found.processes.push(OurProcess::read(roots, pid, page)),
                 // One that has just ended is not hidden.
@@ -103,35 +106,6 @@ impl OurProcess {
             threads: threads(roots, pid),
             group: group.and_then(|text| group_of(&text)),
         }
-    }
-
-    /// Its memory map, which shows the files that it runs.
-    ///
-    /// # Errors
-    /// It belongs to another user, or the process has gone.
-    pub(crate) fn maps(&self, roots: &Roots) -> io::Result<File> {
-        File::open(roots.proc().top().join(format!("{}/maps", self.pid)))
-    }
-
-    /// Files with code that it has mapped, seen from this process's root: those may hold the mark.
-    ///
-    /// # Errors
-    /// As for [`OurProcess::maps`].
-    pub(crate) fn code_files(&self, roots: &Roots) -> io::Result<BTreeSet<PathBuf>> {
-        let mut maps = Vec::new();
-        let file = self.maps(roots)?.take(MAPS_BYTES_MAX);
-        { file }.read_to_end(&mut maps)?;
-        let maps = String::from_utf8_lossy(&maps);
-        let code = maps.lines().filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let permissions = words.nth(1)?;
-            let path = words.nth(3)?;
-            let ours = path.contains("perigee") || path.contains("mooncake");
-            (permissions.contains('x') && path.starts_with('/') && ours).then_some(path)
-        });
-        // Through the process's own root, so that files in containers are found.
-        let root = format!("/proc/{}/root", self.pid);
-        Ok(code.map(|path| PathBuf::from(format!("{root}{path}"))).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 // Elements and charts. Everything shown is set as text, never as markup.
 import { bytes, flowLatency, quantile, time } from "./numbers.js";
 
-// Snapshots that charts show, one a second.
+// Columns that charts show: a second each of now, more of the past.
 export const HISTORY = 120;
 const TILE = { width: 300, height: 84 };
 const HEAT = { width: 720, height: 190, first: 10, last: 34, rows: 12 }; // powers of two in nanoseconds: 1 us to 17 s
@@ -23,7 +23,7 @@ function straight(width, y, kind) {
 }
 
 // Rates against the link. Heights are square roots: a link at one percent can be read and a full one is at the ceiling.
-export function nicChart(nic, points) {
+export function nicChart(nic, points, step_ms) {
   const { width, height } = TILE;
   const peak = Math.max(1, ...points.map((point) => Math.max(point.receive, point.transmit)));
   const link = nic.link_bytes_per_second;
@@ -32,12 +32,13 @@ export function nicChart(nic, points) {
   const step = width / (HISTORY - 1);
   const chart = canvas(TILE, `${nic.device}: in and out over two minutes, ceiling ${bytes(top)}/s`);
   chart.append(straight(width, y(top / 4), "grid"), straight(width, height, "grid"));
-  const x = (point) => (HISTORY - 1 - (points.at(-1).at - point.at)) * step;
+  const x = (point) => width - (points.at(-1).at - point.at) / step_ms * step;
+  // A time that was not watched is a gap.
+  const stretches = watched(points, (point) => point.at, step_ms);
   for (const field of ["receive", "transmit"]) {
-    if (points.length === 0) continue;
-    const line = `M${points.map((point) => `${x(point).toFixed(1)} ${y(point[field]).toFixed(1)}`).join("L")}`;
-    const area = `${line}L${width} ${height}L${x(points[0]).toFixed(1)} ${height}Z`;
-    chart.append(element("path", { d: area, class: `area ${field}` }), element("path", { d: line, class: `curve ${field}` }));
+    const lines = stretches.map((stretch) => `M${stretch.map((point) => `${x(point).toFixed(1)} ${y(point[field]).toFixed(1)}`).join("L")}`);
+    const area = stretches.map((stretch, index) => `${lines[index]}L${x(stretch.at(-1)).toFixed(1)} ${height}L${x(stretch[0]).toFixed(1)} ${height}Z`);
+    if (lines.length > 0) chart.append(element("path", { d: area.join(""), class: `area ${field}` }), element("path", { d: lines.join(""), class: `curve ${field}` }));
   }
   if (link) chart.append(straight(width, y(link), "ceiling"));
   const scale = element("div", { class: "marks", "aria-hidden": "true" },
@@ -61,21 +62,39 @@ function quantileCurve(columns, share, place) {
   return known.length < 2 ? "" : `M${known.map(([index, value]) => place(index, value)).join("L")}`;
 }
 
-// Of the time before the page was opened nothing is known here.
-function nothingSeen(history) {
-  const seconds = Math.round((history.at(-1).monotonic_ns - history[0].monotonic_ns) / 1e9);
-  return seconds > 0 ? `No operation in the ${seconds} s since this page looks` : "This page has just begun to look";
+// Stretches without a gap: neighbours are at most two steps and a half apart.
+export function watched(points, at, step_ms) {
+  const stretches = [];
+  for (const point of points) {
+    const last = stretches.at(-1)?.at(-1);
+    if (last && at(point) - at(last) <= 2.5 * step_ms) stretches.at(-1).push(point);
+    else stretches.push([point]);
+  }
+  return stretches;
 }
 
-export function heatMap(history) {
+// Only of the time that was watched it can be said that nothing happened.
+function nothingSeen(history, step_ms) {
+  const stretches = watched(history, (one) => one.taken_ms, step_ms);
+  const length = stretches.reduce((sum, stretch) => sum + stretch.at(-1).taken_ms - stretch[0].taken_ms, 0);
+  const seconds = Math.round(length / 1000);
+  return seconds > 0 ? `No operation in the ${seconds} s that the agent watched` : "The agent has watched no time yet";
+}
+
+export function heatMap(history, step_ms, device = null, label = "") {
   const columns = [];
-  for (let index = 1; index < history.length; index += 1) columns.push(flowLatency(history[index], history[index - 1], null));
+  const span_ms = (HISTORY - 1) * step_ms;
+  for (let index = 1; index < history.length; index += 1) {
+    const [newer, older] = [history[index], history[index - 1]];
+    const gap = newer.taken_ms - older.taken_ms > 2.5 * step_ms;
+    if (!gap) columns.push({ ...flowLatency(newer, older, device), place: HISTORY - 2 - Math.round((history.at(-1).taken_ms - newer.taken_ms) / step_ms) });
+  }
   const [first, last] = heatRange(columns);
   const { width, height } = HEAT;
   const [cellWidth, cellHeight] = [width / (HISTORY - 1), height / (last - first + 1)];
   const most = Math.max(1, ...columns.flatMap((column) => column.buckets.slice(first, last + 1)));
-  const chart = canvas(HEAT, "Operations by latency over two minutes, with p50 and p99");
-  const left = (index) => (index + HISTORY - 1 - columns.length) * cellWidth;
+  const chart = canvas(HEAT, `Operations ${label}by latency over ${Math.round(span_ms / 60000)} minutes, with p50 and p99`);
+  const left = (index) => columns[index].place * cellWidth;
   const bottom = (power) => height - (power - first) * cellHeight;
   const scale = element("div", { class: "scale", "aria-hidden": "true" });
   const every = Math.max(2, Math.ceil((last - first) / 6));
@@ -96,7 +115,7 @@ export function heatMap(history) {
   const place = (index, value) => `${(left(index) + cellWidth / 2).toFixed(1)} ${bottom(Math.log2(value)).toFixed(1)}`;
   for (const [share, kind] of [[0.5, "p50"], [0.99, "p99"]]) chart.append(element("path", { d: quantileCurve(columns, share, place), class: `curve ${kind}` }));
   const isEmpty = columns.every((column) => column.buckets.every((count) => count === 0));
-  return [scale, chart, isEmpty ? element("p", { class: "none" }, nothingSeen(history)) : null].filter((part) => part !== null);
+  return [scale, chart, isEmpty ? element("p", { class: "none" }, nothingSeen(history, step_ms)) : null].filter((part) => part !== null);
 }
 
 // One batch: where its time went; the bar is as long as its share of the slowest one shown.

@@ -39,7 +39,11 @@ export function pairs(newer, older, list, names) {
   return (newer[list] ?? []).map((item) => [item, before.get(key(item, names))]);
 }
 
-export const secondsBetween = (newer, older) => (newer.monotonic_ns - older.monotonic_ns) / 1e9;
+// An agent that was started again counts its own time from 0; the clock of the day goes on.
+export function secondsBetween(newer, older) {
+  const counted = (newer.monotonic_ns - older.monotonic_ns) / 1e9;
+  return counted > 0 || newer === older ? counted : Math.max(0, newer.taken_ms - older.taken_ms) / 1000;
+}
 
 export function difference(now, before) {
   const counts = now.buckets.map((count, index) => count - (before?.buckets[index] ?? 0));
@@ -70,9 +74,18 @@ export function quantile(distribution, share) {
 
 // Latency of what the data plane moved between two snapshots, over one device or (null) over all.
 export function flowLatency(newer, older, device) {
-  const flows = pairs(newer, older, "flows", ["device", "route", "direction", "program", "shard"]);
-  const own = flows.filter(([flow]) => device === null || flow.device === device);
-  return merge(own.map(([flow, before]) => difference(flow.latency, before?.latency)));
+  // Records of the past hold sums over programs and shards, so sums are compared.
+  const sum = (snapshot) => {
+    const sums = new Map();
+    for (const flow of snapshot.flows ?? []) {
+      if (device !== null && flow.device !== device) continue;
+      const name = key(flow, ["device", "route", "direction"]);
+      sums.set(name, [...(sums.get(name) ?? []), flow.latency]);
+    }
+    return sums;
+  };
+  const before = sum(older);
+  return merge([...sum(newer)].map(([name, all]) => difference(merge(all), merge(before.get(name) ?? []))));
 }
 
 export const nicName = (nic) => `${nic.device}/${nic.port}`;
@@ -89,7 +102,7 @@ export function nicRates(history) {
       const name = nicName(nic);
       if (!rates.has(name)) rates.set(name, []);
       rates.get(name).push({
-        at: index, receive: grown("receive_bytes") / length, transmit: grown("transmit_bytes") / length, lost: grown("errors") + grown("drops"),
+        at: newer.taken_ms, receive: grown("receive_bytes") / length, transmit: grown("transmit_bytes") / length, lost: grown("errors") + grown("drops"),
       });
     }
   }

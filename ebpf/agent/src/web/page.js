@@ -3,10 +3,12 @@ import { HISTORY, element, heatMap, nicChart, stageBar } from "./charts.js";
 import { bytes, difference, flowLatency, nicName, nicRates, pairs, perSecond, percent, plural, quantile, rate, secondsBetween, time } from "./numbers.js";
 
 const INTERVAL_MS = 1000;
-const SLOW_SHOWN = 30, PAST_SHOWN = 16, LINKS_SHOWN = 32;
+const SLOW_SHOWN = 30, PAST_SHOWN = 64, LINKS_SHOWN = 32, HEATS_SHOWN = 8;
 const OLD_MS = 5000; // the agent reads its host every second
 const KINDS = ["ib", "roce", "soft_roce", "bond", "ethernet", "ipoib", "virtual", "loopback"];
-const history = [];
+const history = []; // the last two minutes
+let past = null; // { snapshots, step_ms }: a stretch of the past, while the slider is there
+let range = { first_ms: 0, last_ms: 0 }, wanted = 0;
 const tiles = new Map(); // stay in the page from reading to reading, so that focus and clicks are not lost
 let paused = false, openTile = null, changedAt = performance.now(), timer = null, asking = false;
 
@@ -19,11 +21,15 @@ function drawSuspects(newer) {
   byId("suspects").replaceChildren(...suspects.map((suspect) => element("li", {},
     element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence} `,
     element("small", {}, `since ${new Date(suspect.since_ms).toLocaleTimeString()}`))));
-  const past = (newer.past_suspects ?? []).slice(0, PAST_SHOWN);
-  byId("past").hidden = past.length === 0;
-  byId("past-suspects").replaceChildren(...past.map((suspect) => element("li", {},
-    element("small", {}, `${new Date(suspect.since_ms).toLocaleString()} to ${new Date(suspect.until_ms).toLocaleTimeString()} `),
-    element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence}`)));
+  // A record of the past does not hold the list, which the newest reading has.
+  const ended = ((history.at(-1) ?? newer).past_suspects ?? []).slice(0, PAST_SHOWN);
+  byId("past").hidden = ended.length === 0;
+  byId("past-suspects").replaceChildren(...ended.map((suspect) => {
+    const when = `${new Date(suspect.since_ms).toLocaleString()} to ${new Date(suspect.until_ms).toLocaleTimeString()}`;
+    const go = element("button", { type: "button", class: "when", title: "Show this time" }, when);
+    go.addEventListener("click", () => goTo(suspect.until_ms));
+    return element("li", {}, go, " ", element("b", {}, `${suspect.kind} ${suspect.name}`), `: ${suspect.evidence}`);
+  }));
 }
 
 function newTile(name) {
@@ -51,7 +57,7 @@ function drawTile(tile, nic, points, newer, older, odd) {
   const latency = flowLatency(newer, older, nic.device);
   tile.replaceChildren(
     element("h3", {}, nic.device, element("small", {}, `${nic.kind}${numa}`)),
-    nicChart(nic, points),
+    nicChart(nic, points, step()),
     element("div", { class: "numbers" },
       element("b", { class: "receive" }, `in ${bytes(now.receive)}/s`),
       element("b", { class: "transmit" }, `out ${bytes(now.transmit)}/s`)),
@@ -70,7 +76,7 @@ function arranged(nics, rates) {
 }
 
 function drawNics(newer, older) {
-  const rates = nicRates(history);
+  const rates = nicRates(shownHistory());
   const isShown = (nic) => byId("virtual").checked || !["virtual", "loopback"].includes(nic.kind) || newer.nics.length <= 3;
   const shown = arranged(newer.nics.filter(isShown), rates);
   const blamed = (newer.suspects ?? []).filter((suspect) => suspect.kind === "nic");
@@ -105,6 +111,7 @@ function bytesPerSecond(amount, seconds) {
 
 // Why a source shows nothing, if it is off; otherwise the text for a source that has had nothing to show.
 function absence(newer, name, text) {
+  if (past) return "Nothing recorded for this moment.";
   const source = newer.sources.find((source) => source.name === name);
   return source?.state === "off" ? `Off: ${source.reason}. To change that: ${source.remedy}.` : text;
 }
@@ -128,7 +135,8 @@ function drawDisks(newer, older) {
 }
 
 function drawSlow(newer) {
-  const batches = newer.slow.slice(0, SLOW_SHOWN).map((batch) => {
+  const slow = past ? past.snapshots.flatMap((one) => one.slow).toSorted((a, b) => b.ended_ms - a.ended_ms) : newer.slow;
+  const batches = slow.slice(0, SLOW_SHOWN).map((batch) => {
     const stages = [["queue", batch.queue_ns], ["wire", batch.wire_ns], ["peer", batch.peer_ns], ["disk", batch.disk_ns]];
     return { batch, stages, total: stages.reduce((sum, [, length]) => sum + length, 0) };
   });
@@ -137,7 +145,7 @@ function drawSlow(newer) {
     const size = batch.operations === 1 ? bytes(batch.bytes) : `${bytes(batch.bytes)} in ${batch.operations} operations`;
     const tenant = batch.tenant ? `, tenant ${batch.tenant}` : "";
     const status = batch.status === 0 ? "" : `, status ${batch.status}`;
-    const where = `${batch.direction} of ${size} over ${batch.route} ${batch.device} to ${batch.peer || "an unnamed peer"}${tenant}, process ${batch.pid}${status}`;
+    const where = `${batch.direction} of ${size} over ${batch.route} ${batch.device} to ${batch.peer || "an unnamed peer"}${tenant}, ${batch.program} (process ${batch.pid})${status}`;
     return element("li", {}, element("b", {}, time(total)), element("span", {}, where), stageBar(stages, total, longest));
   });
   byId("slow").replaceChildren(...(items.length > 0 ? items : [element("li", { class: "empty" }, absence(newer, "batches", "None so far."))]));
@@ -181,14 +189,75 @@ function drawProbes(newer, older) {
   byId("cost").textContent = all > 0 ? `All probes together: ${core(all)}; reading the host: ${time(newer.collect_ns)} each second.` : `Reading the host: ${time(newer.collect_ns)} each second.`;
 }
 
+const shownHistory = () => past ? past.snapshots : history;
+const step = () => past ? past.step_ms : INTERVAL_MS;
+
+// All together, then each NIC that moved something.
+function drawHeat(seen, newer) {
+  byId("heat").replaceChildren(...heatMap(seen, step()));
+  const busy = [...new Set(newer.flows.filter((flow) => flow.device !== "" && flow.operations > (seen[0].flows.find((one) => one.device === flow.device && one.route === flow.route && one.direction === flow.direction && one.shard === flow.shard && one.program === flow.program)?.operations ?? 0)).map((flow) => flow.device))];
+  const maps = busy.length < 2 ? [] : busy.sort().slice(0, HEATS_SHOWN).map((device) => element("figure", { "data-heat": device },
+    element("figcaption", {}, device), element("div", { class: "heat" }, ...heatMap(seen, step(), device, `of ${device} `))));
+  byId("nic-heats").replaceChildren(...maps);
+}
+
+// The slider: how far back, and where the page is.
+function drawTime() {
+  const slider = byId("time");
+  range.last_ms = Math.max(range.last_ms, history.at(-1)?.taken_ms ?? 0);
+  if (!range.first_ms) range.first_ms = history[0]?.taken_ms ?? 0;
+  slider.min = String(range.first_ms);
+  slider.max = String(range.last_ms);
+  if (!past) slider.value = slider.max;
+  const at = past?.snapshots.at(-1)?.taken_ms;
+  byId("when").textContent = past ? (at ? new Date(at).toLocaleString() : "not watched") : "now";
+  byId("now").hidden = !past;
+  document.body.classList.toggle("past", past !== null);
+}
+
+async function recorded(from, to) {
+  const answer = await fetch(`history.json?from=${Math.round(from)}&to=${Math.round(to)}`, { signal: AbortSignal.timeout(5000) });
+  if (!answer.ok) throw new Error(`${answer.status}`);
+  const found = await answer.json();
+  range = { first_ms: found.first_ms, last_ms: Math.max(found.last_ms, range.last_ms) };
+  return found;
+}
+
+// Shows the time before a moment of the past; the finest steps that there are of it.
+async function goTo(at) {
+  if (at >= range.last_ms - INTERVAL_MS) return goOnNow();
+  const number = ++wanted;
+  try {
+    let found = await recorded(at - (HISTORY - 1) * INTERVAL_MS, at);
+    if (found.step_ms > INTERVAL_MS) found = await recorded(at - (HISTORY - 1) * found.step_ms, at);
+    if (number !== wanted) return;
+    past = { snapshots: found.snapshots, step_ms: found.step_ms };
+    byId("time").value = String(at);
+    drawTime();
+    if (past.snapshots.length > 0) draw();
+    else tell("The agent did not watch at that time");
+  } catch (error) {
+    tell(`The history cannot be read (${error.message})`);
+  }
+}
+
+function goOnNow() {
+  wanted += 1;
+  past = null;
+  tell("");
+  drawTime();
+  draw();
+}
+
 function draw() {
-  const newer = history.at(-1);
+  const seen = shownHistory();
+  const newer = seen.at(-1);
   if (!newer) return;
-  const older = history.at(-2) ?? newer;
+  const older = seen.at(-2) ?? newer;
   byId("host").textContent = `on ${newer.host}`;
   drawSuspects(newer);
   drawNics(newer, older);
-  byId("heat").replaceChildren(...heatMap(history));
+  drawHeat(seen, newer);
   drawDisks(newer, older);
   drawSlow(newer);
   drawShards(newer, older);
@@ -196,12 +265,12 @@ function draw() {
 }
 
 function take(snapshot) {
-  // A restarted agent counts its own time from 0.
-  if (snapshot.monotonic_ns < (history.at(-1)?.monotonic_ns ?? 0)) history.length = 0;
-  if (snapshot.monotonic_ns !== history.at(-1)?.monotonic_ns) {
+  // The clock was set back.
+  if (snapshot.taken_ms < (history.at(-1)?.taken_ms ?? 0)) history.length = 0;
+  if (snapshot.taken_ms !== history.at(-1)?.taken_ms) {
     history.push(snapshot);
     changedAt = performance.now();
-  }
+  } else history[history.length - 1] = snapshot; // a record of this moment says less
   if (history.length > HISTORY) history.shift();
   const off = snapshot.sources.filter((source) => source.state === "off").length;
   const sources = off === 0 ? "all sources on" : `${plural(off, "source", "sources")} off`;
@@ -216,8 +285,7 @@ function tell(trouble) {
   document.body.classList.toggle("old", trouble !== "");
 }
 
-// Some probes are attached only while the page asks: a page that is paused or hidden asks for
-// nothing.
+// A page that is paused or hidden asks for nothing.
 const looks = () => !paused && !document.hidden;
 
 async function poll() {
@@ -225,8 +293,12 @@ async function poll() {
     const answer = await fetch("snapshot.json", { signal: AbortSignal.timeout(5000) });
     if (!answer.ok) throw new Error(`${answer.status}`);
     const snapshot = await answer.json();
-    if (!paused) { take(snapshot); draw(); }
-    tell(!paused && performance.now() - changedAt > OLD_MS ? "The agent answers but no longer reads its host" : "");
+    if (!paused) {
+      take(snapshot);
+      drawTime();
+      if (!past) draw();
+    }
+    if (!past) tell(!paused && performance.now() - changedAt > OLD_MS ? "The agent answers but no longer reads its host" : "");
   } catch (error) {
     tell(`The agent does not answer (${error.message})`);
   }
@@ -286,5 +358,19 @@ byId("pause").addEventListener("click", () => setPaused(!paused));
 byId("theme").addEventListener("click", changeTheme);
 byId("order").addEventListener("change", draw);
 byId("virtual").addEventListener("change", draw);
+byId("time").addEventListener("input", () => goTo(Number(byId("time").value)));
+byId("now").addEventListener("click", goOnNow);
 document.addEventListener("visibilitychange", lookAgain);
-lookAgain();
+
+// The page begins with what the agent has recorded.
+async function begin() {
+  try {
+    const now = (await recorded(1, 1)).last_ms;
+    history.push(...(await recorded(now - (HISTORY - 1) * INTERVAL_MS, now)).snapshots);
+  } catch {
+    // It begins empty, and the first question says what is wrong.
+  }
+  lookAgain();
+}
+
+begin();

@@ -47,7 +47,7 @@ fn metrics_hold_what_processes_and_kernel_counted_under_catalogued_names() {
     let flow = "perigee_flow_bytes_total{device=\"eth7\",route=\"tcp\",direction=\"write\"} 4096";
     assert!(text.contains(flow), "{text}");
     assert!(text.contains("perigee_nic_receive_bytes_total{device=\"lo\",port=\"1\""));
-    assert!(text.contains("perigee_probe_on{probe=\"nics\"} 0"));
+    assert!(text.contains("perigee_probe_on{probe=\"drops\"} 0"));
     assert!(text.contains("perigee_flow_latency_seconds_count"));
 }
 
@@ -91,10 +91,8 @@ fn nothing_the_agent_serves_is_unknown_to_the_catalogue() {
     let fixture = agent();
     let (_, text) = fixture.get("/snapshot.json", "*/*");
     assert!(text.contains("\"flows\""));
-    let mut collector = crate::Collector::new(
-        AgentOptions { state: None, ..AgentOptions::default() },
-        std::sync::Arc::default(),
-    );
+    let mut collector =
+        crate::Collector::new(AgentOptions { state: None, ..AgentOptions::default() });
     let samples = crate::metrics::samples(&collector.collect());
     assert_eq!(samples.refused(), Vec::<String>::new());
 }
@@ -104,6 +102,26 @@ fn an_agent_that_no_longer_reads_its_host_is_not_alive() {
     assert_eq!(stalled(Duration::from_secs(2)), None);
     let text = stalled(STALLED + Duration::from_secs(1)).unwrap();
     assert!(text.starts_with("The host was read 31 s ago"), "{text}");
-    let board = SnapshotBoard::default();
+    let board = SnapshotBoard::open(None);
     assert!(board.age() < STALLED, "before the first reading it has time");
+}
+
+#[test]
+fn the_history_is_handed_out_and_a_question_that_is_none_is_refused() {
+    let fixture = agent();
+    let taken = |text: &str| {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        let snapshots = value["snapshots"].as_array().unwrap().iter();
+        snapshots.map(|one| one["taken_ms"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    // Recorded before it is shown.
+    let _ = fixture.get("/snapshot.json", "*/*");
+    let (kind, text) = fixture.get("/history.json", "*/*");
+    assert_eq!(kind, "application/json");
+    let first = taken(&text)[0];
+    let (_, none) = fixture.get(&format!("/history.json?from=1&to={}", first - 1), "*/*");
+    assert!(taken(&none).is_empty());
+    let address = fixture.agent.address().unwrap();
+    let refused = ureq::get(format!("http://{address}/history.json?since=1")).call();
+    assert!(matches!(refused, Err(ureq::Error::StatusCode(400))));
 }

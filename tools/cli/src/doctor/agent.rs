@@ -7,10 +7,8 @@ use super::host::HostFacts;
 /// Numbers and names of the capabilities the probes need.
 const CAPABILITIES: [(u32, &str); 3] =
     [(39, "CAP_BPF"), (38, "CAP_PERFMON"), (12, "CAP_NET_ADMIN")];
-/// Older kernels have this one in place of the first two; slow batches need it.
+/// Older kernels have this one in place of the first two.
 const CAPABILITY_SYS_ADMIN: u32 = 21;
-/// Shows which program files other users' processes run.
-const CAPABILITY_SYS_PTRACE: u32 = 19;
 
 /// Probes in the program itself.
 pub(super) fn probes(host: &HostFacts) -> CheckOutcome {
@@ -35,14 +33,6 @@ pub(super) fn capabilities(host: &HostFacts) -> CheckOutcome {
     };
     let missing = CAPABILITIES.iter().filter(|(number, name)| !has(*number, name));
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
-    let may_mark = host.process.has_capability(CAPABILITY_SYS_ADMIN);
-    if missing.is_empty() && may_mark && !host.process.has_capability(CAPABILITY_SYS_PTRACE) {
-        return CheckOutcome::of([Finding::warning(
-            "CAP_SYS_PTRACE",
-            "missing in this process: perigee agent would list no slow batches, although it holds CAP_SYS_ADMIN for them",
-            "Add CAP_SYS_PTRACE where CAP_SYS_ADMIN is given (unit, pod, setcap), or take CAP_SYS_ADMIN away",
-        )]);
-    }
     if missing.is_empty() {
         return CheckOutcome::fine();
     }

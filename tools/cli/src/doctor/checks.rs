@@ -60,7 +60,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("clock_error", "error of the clock", clock::error),
     check("packages", "Python packages in Perigee's place", packages::compiled_modules),
     check("probes", "eBPF probes in this program", agent::probes),
-    check("agent_rights", "capabilities for probes and slow batches", agent::capabilities),
+    check("agent_rights", "capabilities for probes", agent::capabilities),
     check("btf", "type information for probes", agent::type_information),
     check("cgroup2", "control groups for probes", agent::control_groups),
 ];

@@ -35,9 +35,6 @@ pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
         file("agent_rights", "CAP_BPF, CAP_PERFMON", |sample| {
             sample.capabilities("0000000000005002");
         }),
-        file("agent_rights", "CAP_SYS_PTRACE", |sample| {
-            sample.capabilities("000000c000205002");
-        }),
         file("btf", "btf", |sample| sample.remove("kernel/btf/vmlinux")),
         file("cgroup2", "cgroup2", |sample| {
             sample.proc("self/mounts", "proc /proc proc rw 0 0");
