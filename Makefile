@@ -137,7 +137,8 @@ test-clients: venv-run ## Unmodified client classes of SGLang, LMCache and vLLM 
 bench: build ## Ratios to the machine's own limits and to memcached: machine, store, engine, master
 	@tools/setup.sh --for-bench
 	for what in machine "store --baseline --all --batch 4 --pool 512MiB" \
-		"store --baseline --all --batch 4 --pool 512MiB --route tcp" engine "master --keys 1000000 --threads 2"; do
+		"store --baseline --all --batch 4 --pool 512MiB --route tcp" engine "machine --what agent" \
+		"master --keys 1000000 --threads 2"; do
 		echo "== perigee bench $$what"
 		"$(PROGRAM)" bench $$what
 	done

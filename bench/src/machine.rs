@@ -13,6 +13,7 @@ use crate::run::{Run, Tool};
 use crate::settings;
 use crate::stop::Stop;
 
+mod agent;
 mod allocator;
 mod copies;
 mod probes;
@@ -22,7 +23,7 @@ mod shard;
 mod tcp;
 
 /// What is measured under each word, and whether a run that names nothing takes it.
-const PARTS: [(&str, bool, Part); 8] = [
+const PARTS: [(&str, bool, Part); 9] = [
     ("copies", true, copies::take),
     ("tcp", true, tcp::take),
     ("allocator", true, allocator::take),
@@ -31,6 +32,7 @@ const PARTS: [(&str, bool, Part); 8] = [
     ("kernels", false, copies::take_kernels),
     ("rdma", false, queue_pair::take),
     ("probes", false, probes::take),
+    ("agent", false, agent::take),
 ];
 /// The words of `--what` that a run takes which names none.
 const USUAL: &str = "usual";
@@ -43,7 +45,7 @@ const FLAGS: &[Flag] = &[
         ValueKind::Text,
         USUAL,
         "copies, tcp, allocator, master, record (usual); kernels: the copy with each of the CPU's; rdma: bare queue \
-         pairs; probes: what eBPF probes cost (root); several with commas",
+         pairs; probes: what eBPF probes cost (root); agent: what the host's agent costs an exchange (root); several with commas",
     ),
     settings::size("0", "Bytes of copied blocks; 0 is 64 KiB to 16 MiB"),
     Flag::new(
