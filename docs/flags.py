@@ -24,6 +24,7 @@ COMMANDS = (
     ["top"],
     ["doctor"],
     ["check"],
+    ["bundle"],
     ["topology"],
     ["inspect"],
     ["bench", "nic"],

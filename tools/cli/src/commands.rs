@@ -3,7 +3,9 @@
 
 use crate::failure::Failure;
 use crate::invocation::{Action, Invocation};
-use crate::{agent, bench, check, daemon, doctor, drain, inspect, output, status, top, topology};
+use crate::{
+    agent, bench, bundle, check, daemon, doctor, drain, inspect, output, status, top, topology,
+};
 use perigee_agent::has_probes;
 use perigee_flags::{ProcessEnvironment, nearest};
 use std::fmt::Write as _;
@@ -33,6 +35,7 @@ enum CommandKind {
     Top,
     Doctor,
     Check,
+    Bundle,
     Bench,
 }
 
@@ -89,7 +92,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "top",
         personality: None,
-        summary: "Watch NICs, flows, disks and shards of this host in a terminal",
+        summary: "Watch NICs, links, flows, disks and shards of this host in a terminal",
         kind: CommandKind::Top,
     },
     Command {
@@ -103,6 +106,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         personality: None,
         summary: "Measure every link between hosts and name who is at fault",
         kind: CommandKind::Check,
+    },
+    Command {
+        name: "bundle",
+        personality: None,
+        summary: "Put what is known of a trouble into one archive to send",
+        kind: CommandKind::Bundle,
     },
     Command {
         name: "bench",
@@ -174,6 +183,7 @@ fn run(
         CommandKind::Agent => agent::run(invocation, environment),
         CommandKind::Top => top::run(invocation, environment),
         CommandKind::Doctor => doctor::run(invocation, environment),
+        CommandKind::Bundle => bundle::run(invocation, environment),
         CommandKind::Check => check::run(invocation, environment),
     }
 }

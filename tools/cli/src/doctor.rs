@@ -140,6 +140,23 @@ pub(crate) fn run(
     }
 }
 
+/// What all checks find, for people and for programs; of the cluster of a master if one is named.
+pub(crate) fn report(
+    master: &str,
+    environment: &ProcessEnvironment,
+) -> Result<(String, String), Failure> {
+    let arguments = match master {
+        "" => Vec::new(),
+        master => vec![format!("--master_server_address={master}")],
+    };
+    let ProgramStart::Run(settings) = DOCTOR.load(&arguments, environment)? else {
+        return Ok(Default::default());
+    };
+    let host = host_of(&settings)?;
+    let report = examine(&host, &CHECKS.iter().collect::<Vec<_>>());
+    Ok((report.text(true), report.json(&host)))
+}
+
 fn examine(host: &HostFacts, chosen: &[&'static Check]) -> DoctorReport {
     let outcomes = chosen.iter().map(|check| (*check, (check.run)(host)));
     DoctorReport { outcomes: outcomes.collect() }

@@ -73,6 +73,14 @@ pub(crate) enum Failure {
     /// What links showed before is of no use.
     #[error(transparent)]
     Baseline(#[from] BaselineError),
+    /// A bundle could not be written.
+    #[error("Cannot write the bundle {path}: {cause}; choose another place with --output=FILE")]
+    NoBundle {
+        /// Where.
+        path: String,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// Others cannot measure this host.
     #[error("Cannot listen on {listen}: {cause}; choose another --host or --port")]
     NoServer {
@@ -102,7 +110,9 @@ impl Failure {
             }
             Self::Call(error) => error.status().exit(),
             Self::Drain(error) => error.status().exit(),
-            Self::Topology(_) | Self::NoHosts | Self::Baseline(_) => perigee_flags::USAGE_EXIT_CODE,
+            Self::Topology(_) | Self::NoHosts | Self::Baseline(_) | Self::NoBundle { .. } => {
+                perigee_flags::USAGE_EXIT_CODE
+            }
             Self::Bench(error) => error.exit_code(),
             Self::Reported(code) => *code,
             Self::System(_) => Status::InternalError.exit(),

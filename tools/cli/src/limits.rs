@@ -59,5 +59,29 @@ pub(crate) const DOCTOR_DISK_RATE_MIN: u64 = 200 << 20;
 /// Part of a disk that should stay free, in percent.
 pub(crate) const DOCTOR_DISK_FREE_PERCENT_MIN: u64 = 5;
 
+/// Bytes of a bundle before it is compressed, without its list of contents.
+pub(crate) const BUNDLE_BYTES_MAX: usize = 96 << 20;
+
+/// Bytes of one file in it.
+pub(crate) const BUNDLE_FILE_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes at the end of a log, or of what a program prints, that a bundle takes.
+pub(crate) const BUNDLE_LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// Longest time that a bundle waits for one program.
+pub(crate) const BUNDLE_PROGRAM_DEADLINE: Duration = Duration::from_secs(5);
+
+/// NICs whose statistics a bundle takes.
+pub(crate) const BUNDLE_NICS_MAX: usize = 32;
+
+/// Past suspects of which a bundle takes the minutes around.
+pub(crate) const BUNDLE_SUSPECTS_MAX: usize = 8;
+
+/// Longest time of the flight recorder that a bundle takes, in minutes.
+pub(crate) const BUNDLE_MINUTES_MAX: i128 = 1440;
+
+/// Largest answer of an agent, in bytes.
+pub(crate) const AGENT_ANSWER_BYTES_MAX: u64 = 64 << 20;
+
 /// Largest report of another host, in bytes.
 pub(crate) const DOCTOR_PEER_BYTES_MAX: u64 = 4 << 20;

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod asked_agent;
 mod bench;
+mod bundle;
 mod check;
 mod columns;
 mod commands;

@@ -59,13 +59,19 @@ pub(crate) fn run(
     };
     let master = settings.text("master_server_address");
     let deadline = Duration::from_millis(settings.integer("timeout"));
+    if settings.text("format") == "json" {
+        return Ok(output::print(&report(master, deadline)?)?);
+    }
     let segments = segments_of(master, deadline)?;
     let obstacles = try_all(&segments, Instant::now() + deadline);
-    let text = match settings.text("format") {
-        "json" => json_text(master, &segments, &obstacles),
-        _ => table::text(master, &segments, &obstacles),
-    };
-    Ok(output::print(&text)?)
+    Ok(output::print(&table::text(master, &segments, &obstacles))?)
+}
+
+/// The segments of a master as JSON, and which of them this host cannot reach.
+pub(crate) fn report(master: &str, deadline: Duration) -> Result<String, Failure> {
+    let segments = segments_of(master, deadline)?;
+    let obstacles = try_all(&segments, Instant::now() + deadline);
+    Ok(json_text(master, &segments, &obstacles))
 }
 
 /// The segments of a master, by name.

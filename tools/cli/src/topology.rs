@@ -91,6 +91,18 @@ pub(crate) fn run(
     Ok(output::print(&text)?)
 }
 
+/// All there is of this host, with reasons.
+pub(crate) fn report(environment: &ProcessEnvironment) -> Result<String, Failure> {
+    let arguments = ["--explain", "--all"].map(str::to_owned);
+    match TOPOLOGY.load(&arguments, environment)? {
+        ProgramStart::Print(text) => Ok(text),
+        ProgramStart::Run(settings) => {
+            let view = view(&settings, environment)?;
+            Ok(inventory::text(&view) + &explanation::text(&view))
+        }
+    }
+}
+
 /// Roots by the flags `sysfs` and `procfs`. A slip in a path must not look like an empty host.
 pub(crate) fn roots(settings: &Settings) -> Result<Roots, FlagError> {
     for flag in ["sysfs", "procfs"] {

@@ -6,6 +6,8 @@ mod bench;
 #[cfg(test)]
 mod bench_end;
 #[cfg(test)]
+mod bundle;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod doctor;

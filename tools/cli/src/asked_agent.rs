@@ -1,0 +1,71 @@
+//! An agent that is asked over HTTP. Invariant: each question has a deadline, and its answer a
+//! bound.
+
+use crate::limits::AGENT_ANSWER_BYTES_MAX;
+use perigee_agent::AgentOptions;
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+/// Longest wait for an agent.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Where an agent is, and how it is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedAgent {
+    place: String,
+}
+
+impl AskedAgent {
+    /// The agent at `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and port.
+    pub(crate) fn at(agent: &str) -> Self {
+        let host = match agent.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => agent.to_owned(),
+        };
+        let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+        let place = if has_port { host } else { format!("{host}:{}", AgentOptions::PORT) };
+        Self { place }
+    }
+
+    /// The usual one of this host.
+    pub(crate) fn of_this_host() -> Self {
+        Self::at("127.0.0.1")
+    }
+
+    /// `HOST:PORT`.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What it answers to a path such as `/snapshot.json`.
+    ///
+    /// # Errors
+    /// No answer in time, or none that is good; in words.
+    pub(crate) fn ask(&self, path: &str) -> Result<String, String> {
+        let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_DEADLINE));
+        let agent = ureq::Agent::new_with_config(config.build());
+        let url = format!("http://{}{path}", self.place);
+        let mut answer = agent.get(&url).call().map_err(|error| error.to_string())?;
+        let body = answer.body_mut().with_config().limit(AGENT_ANSWER_BYTES_MAX);
+        body.read_to_string().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_without_a_port_is_asked_on_the_agents_own() {
+        for (agent, place) in [
+            ("127.0.0.1", "127.0.0.1:9305"),
+            ("gpu-7", "gpu-7:9305"),
+            ("gpu-7:80", "gpu-7:80"),
+            ("fe80::1", "[fe80::1]:9305"),
+            ("[fe80::1]", "[fe80::1]:9305"),
+            ("[fe80::1]:80", "[fe80::1]:80"),
+        ] {
+            assert_eq!(AskedAgent::at(agent).place(), place);
+        }
+    }
+}
