@@ -58,7 +58,7 @@ def test_it_draws_live_rates_of_every_nic_within_80_columns(live):
 
 def test_every_view_shows_something(live):
     with top(live) as terminal:
-        for view in ("tcp", "vda write", "perigee-data", "interfaces"):
+        for view in ("resent/s 10.213.", "p50 tcp", "took queue", "vda write", "perigee-data", "interfaces"):
             terminal.press("Tab")
             terminal.wait_for(*view.split())
         terminal.press("Left")

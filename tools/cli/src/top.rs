@@ -1,7 +1,8 @@
-//! `perigee top`: NICs, flows, disks and shards of this host in a terminal. Invariant: it costs
-//! only while it is open, and leaves the terminal as it was however it ends.
+//! `perigee top`: NICs, links, flows, slow batches, disks and shards of this host in a terminal.
+//! Invariant: it costs only while it is open, and leaves the terminal as it was however it ends.
 
 mod board;
+mod pace;
 mod rates;
 mod reader;
 mod screen;
@@ -39,7 +40,7 @@ const FLAGS: &[Flag] = &[
 const TOP: Program = Program {
     name: "perigee top",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows NICs, flows, disks and shards of this host; Tab changes the view, ? lists the keys",
+    summary: "shows NICs, links, flows, slow batches, disks and shards of this host; Tab changes the view, ? lists the keys",
     variable_prefix: "PERIGEE_TOP_",
     words: &[],
     tables: &[("Top", FLAGS)],

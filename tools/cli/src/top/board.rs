@@ -38,6 +38,7 @@ pub(super) struct TopState {
     pub(super) graph: Option<String>,
     pub(super) help: bool,
     paused: bool,
+    /// Of the rows that there are now.
     history: HashMap<(&'static str, String), VecDeque<[f64; 2]>>,
 }
 
@@ -83,13 +84,16 @@ impl TopState {
         if self.older.monotonic_ns == 0 {
             return;
         }
+        let mut before = std::mem::take(&mut self.history);
         for view in View::ALL {
             for row in rates::table(view, &self.newer, &self.older).rows {
-                let points = self.history.entry((view.title(), row.key)).or_default();
+                let key = (view.title(), row.key);
+                let mut points = before.remove(&key).unwrap_or_default();
                 points.push_back(row.graph);
                 if points.len() > HISTORY {
                     points.pop_front();
                 }
+                self.history.insert(key, points);
             }
         }
     }
@@ -106,6 +110,12 @@ impl TopState {
     pub(super) fn points(&self, key: &str) -> Vec<[f64; 2]> {
         let points = self.history.get(&(self.view.title(), key.to_owned()));
         points.map(|points| points.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// How many rows have points.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.history.len()
     }
 
     pub(super) fn host(&self) -> &str {

@@ -1,6 +1,10 @@
 //! What happened between two snapshots, as tables. Pure: two snapshots in, rows out.
 
+mod links;
+
+use super::pace::Pace;
 use super::table::{Table, TableCell, TableRow, View};
+use links::{links, slow};
 use perigee_agent::{Distribution, NicSeries, Snapshot};
 
 /// The tables of all views.
@@ -9,26 +13,14 @@ pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
     let pace = Pace { seconds };
     let rows = match view {
         View::Nics => nics(newer, older, &pace),
+        View::Links => links(newer, older, &pace),
         View::Flows => flows(newer, older, &pace),
+        View::Slow => slow(newer),
         View::Disks => disks(newer, older, &pace),
         View::Shards => shards(newer, older, &pace),
         View::Probes => probes(newer, older, &pace),
     };
     Table { view, rows }
-}
-
-/// Turns counters into rates.
-struct Pace {
-    seconds: f64,
-}
-
-impl Pace {
-    fn rate(&self, newer: u64, older: Option<u64>) -> f64 {
-        match older {
-            Some(older) if self.seconds > 0.0 => newer.saturating_sub(older) as f64 / self.seconds,
-            _ => 0.0,
-        }
-    }
 }
 
 /// Values that came between two readings.

@@ -23,8 +23,8 @@ q            end";
 
 /// Columns and lines without which there is nothing worth showing; 80x24 shows all.
 const SMALLEST: (u16, u16) = (40, 6);
-/// Lines below the table for those who are slow.
-const SUSPECTS_SHOWN: usize = 2;
+/// Lines that the table keeps, however many are slow.
+const TABLE_LINES_MIN: usize = 8;
 
 /// Draws everything.
 pub(super) fn draw(board: &TopState, frame: &mut Frame<'_>) {
@@ -35,11 +35,11 @@ pub(super) fn draw(board: &TopState, frame: &mut Frame<'_>) {
         let notice = Paragraph::new(text).wrap(Wrap { trim: true });
         return frame.render_widget(notice, frame.area());
     }
-    let accused = board.suspects().len().min(SUSPECTS_SHOWN);
+    let accused = accusations(board, usize::from(width), usize::from(height));
     let [head, body, slow, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(3),
-        Constraint::Length(u16::try_from(accused).unwrap_or(0)),
+        Constraint::Length(u16::try_from(accused.len()).unwrap_or(0)),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -52,10 +52,44 @@ pub(super) fn draw(board: &TopState, frame: &mut Frame<'_>) {
         (None, false) => table(board, frame, body),
     }
     let red = Style::new().fg(Color::Red);
-    let lines = board.suspects().iter().take(SUSPECTS_SHOWN);
-    let lines: Vec<_> = lines.map(|suspect| Line::styled(accusation(suspect), red)).collect();
-    frame.render_widget(Paragraph::new(lines), slow);
+    let lines = accused.into_iter().map(|line| Line::styled(line, red));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), slow);
     frame.render_widget(status(board), foot);
+}
+
+/// Who is slow with all of the evidence, as far as the table leaves room.
+fn accusations(board: &TopState, width: usize, height: usize) -> Vec<String> {
+    let suspects = board.suspects();
+    let room = height.saturating_sub(TABLE_LINES_MIN + 2).max(1);
+    let mut lines = Vec::new();
+    for (shown, suspect) in suspects.iter().enumerate() {
+        let of_one = broken(&accusation(suspect), width);
+        let is_last = shown + 1 == suspects.len();
+        if lines.len() + of_one.len() + usize::from(!is_last) > room {
+            let rest =
+                format!("SLOW and {} more; a higher window shows them", suspects.len() - shown);
+            lines.push(rest);
+            break;
+        }
+        lines.extend(of_one);
+    }
+    lines
+}
+
+/// A text in lines of this width; those after the first are indented.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("     {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn tabs(board: &TopState) -> Line<'_> {

@@ -6,20 +6,24 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     Nics,
+    Links,
     Flows,
+    Slow,
     Disks,
     Shards,
     Probes,
 }
 
 impl View {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Nics, Self::Flows, Self::Disks, Self::Shards, Self::Probes];
+    pub(super) const ALL: [Self; 7] =
+        [Self::Nics, Self::Links, Self::Flows, Self::Slow, Self::Disks, Self::Shards, Self::Probes];
 
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Nics => "NICs",
+            Self::Links => "Links",
             Self::Flows => "Flows",
+            Self::Slow => "Slow",
             Self::Disks => "Disks",
             Self::Shards => "Shards",
             Self::Probes => "Probes",
@@ -39,6 +43,28 @@ impl View {
                 ("p50", 8),
                 ("p99", 8),
                 ("lost/s", 7),
+            ],
+            Self::Links => &[
+                ("NIC", 11),
+                ("peer", 17),
+                ("bytes/s", 9),
+                ("ops/s", 8),
+                ("each", 8),
+                ("peer's", 8),
+                ("rtt", 8),
+                ("resent/s", 9),
+            ],
+            Self::Slow => &[
+                ("ago", 6),
+                ("took", 7),
+                ("queue", 7),
+                ("wire", 7),
+                ("peer's", 7),
+                ("disk", 7),
+                ("bytes", 7),
+                ("way", 6),
+                ("NIC", 10),
+                ("peer", 16),
             ],
             Self::Flows => &[
                 ("device", 11),
@@ -79,9 +105,10 @@ impl View {
     /// The column that matters most, which rows are sorted by at first.
     pub(super) fn main_column(self) -> usize {
         match self {
+            Self::Slow => 0,
             Self::Nics | Self::Shards => 3,
             Self::Flows => 4,
-            Self::Disks | Self::Probes => 2,
+            Self::Links | Self::Disks | Self::Probes => 2,
         }
     }
 }
@@ -121,6 +148,17 @@ impl TableCell {
         let mut cell = Self::scaled(value, &["ns", "us", "ms", "s"], 1000.0);
         cell.value = Some(value);
         cell
+    }
+
+    /// How long ago something was; the latest is sorted first.
+    pub(super) fn ago(milliseconds: u64) -> Self {
+        let seconds = milliseconds / 1000;
+        let text = match seconds {
+            0..600 => format!("{seconds}s"),
+            600..36_000 => format!("{}min", seconds / 60),
+            _ => format!("{}h", seconds / 3600),
+        };
+        Self { text, value: Some(-(milliseconds as f64)) }
     }
 
     fn scaled(value: f64, units: &[&str], step: f64) -> Self {

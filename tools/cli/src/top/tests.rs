@@ -2,8 +2,10 @@
 
 use super::board::{AfterKey, TopState};
 use super::screen;
+use super::table::View;
 use perigee_agent::{
-    Distribution, FlowSeries, NicSeries, Snapshot, Suspect, SuspectKind, TaskSeries,
+    Distribution, FlowSeries, LinkSeries, NicSeries, SlowBatchEntry, Snapshot, Suspect,
+    SuspectKind, TaskSeries,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -73,6 +75,15 @@ fn press(board: &mut TopState, keys: &[KeyCode]) -> AfterKey {
         last = board.press(KeyEvent::new(*key, KeyModifiers::NONE));
     }
     last
+}
+
+fn show(board: &mut TopState, view: View) {
+    for _ in View::ALL {
+        if board.view != view {
+            press(board, &[KeyCode::Tab]);
+        }
+    }
+    assert_eq!(board.view, view);
 }
 
 #[test]
@@ -146,7 +157,8 @@ fn keys_sort_filter_and_change_the_view() {
     let lines = drawn(&board);
     assert!(lines[2].starts_with("mlx5_1"));
     assert!(!lines.iter().any(|line| line.starts_with("mlx5_0")));
-    press(&mut board, &[KeyCode::Esc, KeyCode::Tab]);
+    press(&mut board, &[KeyCode::Esc]);
+    show(&mut board, View::Flows);
     assert!(drawn(&board)[2].contains("python3"));
     let before = board.sorted_by();
     press(&mut board, &[KeyCode::Char('s')]);
@@ -191,7 +203,7 @@ fn the_marks_beside_a_graph_differ_however_small_a_share_is() {
         for second in 1..=5 {
             board.take(waiting(second, share));
         }
-        press(&mut board, &[KeyCode::Tab; 3]);
+        show(&mut board, View::Shards);
         press(&mut board, &[KeyCode::Enter]);
         let text = drawn(&board).concat();
         assert!(text.contains("perigee-data: the last"), "{text}");
@@ -214,7 +226,9 @@ fn a_source_that_fails_is_reported_and_the_last_numbers_stay() {
 #[test]
 fn a_pipe_gets_every_table() {
     let text = board().text();
-    for part in ["NICs", "Flows", "Disks", "Shards", "Probes", "mlx5_0", "python3 0"] {
+    for part in
+        ["NICs", "Links", "Flows", "Slow", "Disks", "Shards", "Probes", "mlx5_0", "python3 0"]
+    {
         assert!(text.contains(part), "{part}");
     }
 }
@@ -247,11 +261,105 @@ fn who_is_slow_is_named_below_every_view() {
         usual_ns: 45_000,
     }];
     board.take(next);
-    for _ in 0..5 {
+    for _ in View::ALL {
         assert!(drawn(&board)[22].starts_with("SLOW nic mlx5_1: round trips of 1.2 ms"));
         press(&mut board, &[KeyCode::Tab]);
     }
     assert!(board.text().starts_with("SLOW nic mlx5_1"));
     board.take(snapshot(7));
     assert!(!drawn(&board).concat().contains("SLOW"));
+}
+
+/// Each second a thousand exchanges of 100 us, 30 us of them the peer's.
+fn linked(second: u64) -> Snapshot {
+    let link = LinkSeries {
+        device: "eth0".to_owned(),
+        peer: "10.0.0.9".to_owned(),
+        asked_round_trip_ns: Some(45_000),
+        retransmits: 3 * second,
+        operations: 1000 * second,
+        bytes: 4_000_000 * second,
+        wire_ns: 100_000_000 * second,
+        waited_ns: 10_000_000 * second,
+        copied_ns: 15_000_000 * second,
+        disk_ns: 5_000_000 * second,
+        ..LinkSeries::default()
+    };
+    Snapshot { links: vec![link], taken_ms: 1_000_000 + 1000 * second, ..snapshot(second) }
+}
+
+#[test]
+fn links_show_what_an_exchange_took_and_the_peers_part_of_it_in_80_columns() {
+    let mut board = board();
+    (6..9).for_each(|second| board.take(linked(second)));
+    show(&mut board, View::Links);
+    let lines = drawn(&board);
+    assert!(lines[1].contains("peer's") && lines[1].contains("resent/s"), "{}", lines[1]);
+    let cells: Vec<&str> = lines[2].split_whitespace().collect();
+    let expected = ["eth0", "10.0.0.9", "4.0M", "1.0k", "100us", "30.0us", "45.0us", "3"];
+    assert_eq!(cells, expected);
+}
+
+fn batch(ended_ms: u64, wire_ns: u64) -> SlowBatchEntry {
+    SlowBatchEntry {
+        ended_ms,
+        device: "eth0".to_owned(),
+        peer: "10.0.0.9".to_owned(),
+        direction: "read".to_owned(),
+        bytes: 65_536,
+        queue_ns: 1_000_000,
+        wire_ns,
+        peer_ns: 3_000_000,
+        ..SlowBatchEntry::default()
+    }
+}
+
+#[test]
+fn slow_batches_are_listed_stage_by_stage_the_latest_first_and_no_row_is_remembered_for_good() {
+    let mut board = board();
+    for second in 6..300 {
+        let mut slow = linked(second);
+        let now = slow.taken_ms;
+        slow.slow = vec![batch(now - 4000, 20_000_000), batch(now - 61_000, 90_000_000)];
+        board.take(slow);
+    }
+    show(&mut board, View::Slow);
+    let lines = drawn(&board);
+    let cells: Vec<&str> = lines[2].split_whitespace().collect();
+    let expected =
+        ["4s", "24.0ms", "1.0ms", "20.0ms", "3.0ms", "0ns", "65.5k", "read", "eth0", "10.0.0.9"];
+    assert_eq!(cells, expected);
+    assert!(lines[3].starts_with("61s"), "{}", lines[3]);
+    assert!(board.remembered() < 16, "{}", board.remembered());
+}
+
+fn suspect(number: usize, evidence: &str) -> Suspect {
+    Suspect {
+        kind: SuspectKind::Peer,
+        name: format!("10.0.0.{number}"),
+        evidence: evidence.to_owned(),
+        since_ms: 0,
+        now_ns: 1,
+        usual_ns: 1,
+    }
+}
+
+#[test]
+fn evidence_is_shown_to_its_end_and_many_suspects_leave_the_table_room() {
+    let evidence = "its core: each exchange waits 1.9 ms for it, others 3 us, usually 2 us, over \
+                    the last five seconds and behind both of its NICs";
+    let mut board = board();
+    let mut next = snapshot(6);
+    next.suspects = (0..3).map(|number| suspect(number, evidence)).collect();
+    board.take(next);
+    let lines = drawn(&board);
+    let shown: Vec<&str> = lines[17..23].iter().flat_map(|line| line.split_whitespace()).collect();
+    let shown = shown.join(" ");
+    assert_eq!(shown.matches(evidence).count(), 3, "{shown}");
+    let mut crowd = snapshot(7);
+    crowd.suspects = (0..40).map(|number| suspect(number, evidence)).collect();
+    board.take(crowd);
+    let lines = drawn(&board);
+    assert!(lines[22].starts_with("SLOW and 34 more"), "{}", lines[22]);
+    assert!(lines[2].starts_with("mlx5_0"));
 }

@@ -1,0 +1,16 @@
+//! Turns counters into rates.
+
+/// How far two readings are apart.
+pub(super) struct Pace {
+    pub(super) seconds: f64,
+}
+
+impl Pace {
+    /// Per second; 0 for a counter that was not there before.
+    pub(super) fn rate(&self, newer: u64, older: Option<u64>) -> f64 {
+        match older {
+            Some(older) if self.seconds > 0.0 => newer.saturating_sub(older) as f64 / self.seconds,
+            _ => 0.0,
+        }
+    }
+}
