@@ -1,7 +1,9 @@
 //! Operations on an epoll set, where io_uring is refused: each is tried at once, and what the
-//! kernel cannot do yet is tried again when its descriptor is ready.
+//! kernel cannot do yet is tried again when its descriptor is ready. Files are left to a few
+//! threads.
 
 mod alarm;
 mod attempt;
+mod file_threads;
 mod queues;
 pub(crate) mod set;

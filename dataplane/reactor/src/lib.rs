@@ -1,5 +1,5 @@
-//! Operations on sockets that own their buffers until they complete, carried out by io_uring or by
-//! epoll.
+//! Operations on sockets and files that own their buffers until they complete, carried out by
+//! io_uring or by epoll.
 //!
 //! The crate knows the kernel and nothing of executors: [`Reactor::flush`] and [`Reactor::reap`]
 //! are called by the driver of a shard. The invariant: memory and descriptor of an operation are
@@ -10,6 +10,7 @@
 mod choice;
 mod completion;
 mod epoll;
+mod file_operation;
 mod limits;
 mod message;
 mod operation;
@@ -22,6 +23,7 @@ mod vanished;
 
 pub use choice::{Backend, BackendChoice, ChoiceError, choice, reactor_name};
 pub use completion::Completion;
+pub use file_operation::{FileHandle, FileOperation, FileWork};
 pub use limits::MEMLOCK_BYTES_MIN;
 pub use message::{Guard, Message};
 pub use operation::{Finished, Operation, SocketHandle};

@@ -8,6 +8,11 @@ pub(crate) const RING_ENTRIES: u32 = 512;
 pub(crate) const OPERATIONS_MAX: usize = 1 << 20;
 /// Least RLIMIT_MEMLOCK that executors on io_uring start with, in bytes.
 pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
+/// Threads that carry out operations on files for one shard on epoll: so many are under way at
+/// once.
+pub(crate) const FILE_THREADS_MAX: usize = 8;
+/// How long such a thread waits for the next operation before it ends.
+pub(crate) const FILE_THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Events taken from epoll in one look.
 pub(crate) const EVENTS_PER_LOOK: usize = 128;
 /// Bytes that operations of a shard on epoll may move at once in one turn, before others get

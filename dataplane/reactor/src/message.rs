@@ -144,6 +144,11 @@ impl Message {
         }
     }
 
+    /// The ranges as the kernel takes them; they stay put while the message is not changed.
+    pub(crate) fn vector(&self) -> &[libc::iovec] {
+        &self.pieces
+    }
+
     /// The kernel's view; its address stays put while the message lives.
     pub(crate) fn header(&mut self) -> *mut libc::msghdr {
         // SAFETY: an all-zero `msghdr` is a valid value: null pointers with zero lengths.

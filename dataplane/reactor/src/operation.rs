@@ -1,6 +1,7 @@
 //! What can be asked of a reactor, and what comes back with the completion.
 #![expect(unsafe_code, reason = "the kernel fills buffers and makes descriptors")]
 
+use crate::file_operation::FileOperation;
 use crate::message::Message;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -27,6 +28,8 @@ pub enum Operation {
     /// Waits until a descriptor is readable. Its owner keeps it open until the operation completes
     /// or is dropped.
     Readable(RawFd),
+    /// Something on a file; the result is the number of bytes of the last step.
+    File(FileOperation),
 }
 
 impl Operation {
@@ -38,6 +41,19 @@ impl Operation {
             | Operation::ReceiveMessage(fd, _)
             | Operation::SendMessage(fd, _) => fd.as_raw_fd(),
             Operation::Readable(fd) => *fd,
+            Operation::File(operation) => operation.file.as_raw_fd(),
+        }
+    }
+
+    /// Takes note that `moved` bytes of it were moved; whether the rest has to be asked for again.
+    pub(crate) fn advance(&mut self, moved: usize) -> bool {
+        match self {
+            Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message) => {
+                message.advance(moved);
+                message.bytes() > 0
+            }
+            Operation::File(operation) => operation.advance(moved),
+            _ => false,
         }
     }
 }

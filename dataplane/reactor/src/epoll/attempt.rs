@@ -33,16 +33,10 @@ pub(super) fn attempt(operation: &mut Operation) -> SyscallOutcome {
 /// Whether anything of the operation is left after `moved` bytes.
 fn settle(operation: &mut Operation, moved: usize) -> SyscallOutcome {
     let code = i32::try_from(moved).unwrap_or(i32::MAX);
-    match operation {
-        Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message) if moved > 0 => {
-            message.advance(moved);
-            if message.bytes() > 0 {
-                SyscallOutcome::Waiting(moved)
-            } else {
-                SyscallOutcome::Done(code)
-            }
-        }
-        _ => SyscallOutcome::Done(code),
+    if moved > 0 && operation.advance(moved) {
+        SyscallOutcome::Waiting(moved)
+    } else {
+        SyscallOutcome::Done(code)
     }
 }
 
@@ -82,6 +76,8 @@ fn call(operation: &mut Operation) -> Result<usize, Errno> {
             unsafe { libc::sendmsg(fd.as_raw_fd(), message.header(), flags) }
         }
         Operation::Readable(fd) => return readable(*fd),
+        // Files are always ready for epoll: threads carry these out.
+        Operation::File(_) => return Err(Errno::ENOTSUP),
     };
     Errno::result(result).map(|moved| moved as usize)
 }

@@ -21,7 +21,8 @@ impl Interest {
             Operation::Accept(_)
             | Operation::Receive(..)
             | Operation::ReceiveMessage(..)
-            | Operation::Readable(_) => Self::In,
+            | Operation::Readable(_)
+            | Operation::File(_) => Self::In,
             Operation::Connect(..) | Operation::SendMessage(..) => Self::Out,
         }
     }

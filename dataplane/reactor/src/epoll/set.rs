@@ -8,6 +8,7 @@
 
 use super::alarm::Alarm;
 use super::attempt::{SyscallOutcome, attempt};
+use super::file_threads::FileThreads;
 use super::queues::{Interest, Queues};
 use crate::limits::{EVENTS_PER_LOOK, TURN_BYTES, TURN_OPERATION_BYTES};
 use crate::operation::{Finished, Operation};
@@ -27,6 +28,9 @@ const BELL: u64 = u64::MAX;
 /// Marks events of the alarm.
 const ALARM: u64 = u64::MAX - 1;
 
+/// Marks events of the threads for files.
+const FILES: u64 = u64::MAX - 2;
+
 /// One shard's epoll set.
 pub(crate) struct Epoll {
     set: epoll::Epoll,
@@ -39,6 +43,8 @@ pub(crate) struct Epoll {
     /// Bytes that operations may still move at once in this turn.
     turn_bytes: Cell<usize>,
     bell_rang: Cell<bool>,
+    files: FileThreads,
+    files_rang: Cell<bool>,
 }
 
 impl Epoll {
@@ -51,6 +57,8 @@ impl Epoll {
         let bell = unsafe { BorrowedFd::borrow_raw(bell) };
         set.add(bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         set.add(&alarm, EpollEvent::new(EpollFlags::EPOLLIN, ALARM))?;
+        let files = FileThreads::new()?;
+        set.add(files.event(), EpollEvent::new(EpollFlags::EPOLLIN, FILES))?;
         Ok(Self {
             set,
             alarm,
@@ -60,6 +68,8 @@ impl Epoll {
             in_flight: Cell::new(0),
             turn_bytes: Cell::new(TURN_BYTES),
             bell_rang: Cell::new(false),
+            files,
+            files_rang: Cell::new(false),
         })
     }
 
@@ -67,6 +77,9 @@ impl Epoll {
     /// what a turn may move it waits for the next turn, so that a peer that is always ready does
     /// not keep others waiting.
     pub(crate) fn submit(&self, mut operation: Operation) -> Submitted {
+        if matches!(operation, Operation::File(_)) {
+            return self.submit_to_threads(operation);
+        }
         let (fd, direction) = (operation.descriptor(), Interest::of(&operation));
         let has_turn = self.turn_bytes.get() > 0;
         if has_turn && self.queues.borrow().is_empty(fd, direction) {
@@ -90,6 +103,48 @@ impl Epoll {
         Submitted::Flying(slot)
     }
 
+    fn submit_to_threads(&self, operation: Operation) -> Submitted {
+        let slot = match self.slots.borrow_mut().insert(operation) {
+            Ok(slot) => slot,
+            Err(operation) => {
+                return Submitted::Finished(Finished::new(-libc::EAGAIN, operation));
+            }
+        };
+        self.in_flight.set(self.in_flight.get() + 1);
+        if let Err(code) = self.order(slot) {
+            self.land_file(slot, code);
+        }
+        Submitted::Flying(slot)
+    }
+
+    /// Has a thread carry out the next step of the operation in a slot.
+    fn order(&self, slot: u32) -> Result<(), i32> {
+        match self.slots.borrow_mut().operation(slot) {
+            Some(Operation::File(operation)) => self.files.order(slot, operation),
+            _ => Ok(()),
+        }
+    }
+
+    /// A thread has done a step: what is left goes on.
+    fn step_done(&self, slot: u32, code: i32) {
+        let moved = usize::try_from(code).unwrap_or(0);
+        let is_partial = moved > 0
+            && self.slots.borrow_mut().operation(slot).is_some_and(|it| it.advance(moved));
+        if !is_partial {
+            self.land_file(slot, code);
+        } else if let Err(code) = self.order(slot) {
+            self.land_file(slot, code);
+        }
+    }
+
+    fn land_file(&self, slot: u32, code: i32) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        let waker = self.slots.borrow_mut().land(slot, code);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     fn spend(&self, bytes: usize) {
         let cost = bytes.saturating_add(TURN_OPERATION_BYTES);
         self.turn_bytes.set(self.turn_bytes.get().saturating_sub(cost));
@@ -105,6 +160,12 @@ impl Epoll {
             tracing::error!(%error, "epoll failed; transfers of this shard wait until it works again");
         }
         let mut moved = 0;
+        if self.files_rang.take() {
+            for (slot, code) in self.files.take_done() {
+                self.step_done(slot, code);
+                moved += 1;
+            }
+        }
         loop {
             // Not kept borrowed: what is carried on may end other operations.
             let event = self.events.borrow_mut().pop_front();
@@ -117,7 +178,7 @@ impl Epoll {
 
     /// Sleeps until a descriptor is ready, the bell is rung or `limit` has passed.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
-        if !self.events.borrow().is_empty() {
+        if !self.events.borrow().is_empty() || self.files_rang.get() {
             return Ok(());
         }
         if limit.is_some_and(|limit| limit.is_zero()) {
@@ -142,14 +203,14 @@ impl Epoll {
         self.slots.borrow_mut().poll(slot, waker)
     }
 
-    /// The future of an operation was dropped. What is being sent is sent to its end, as on a ring;
-    /// everything else is taken back at once.
+    /// The future of an operation was dropped. What is being sent is sent to its end, as on a ring,
+    /// and a thread has what is asked of a file; everything else is taken back at once.
     pub(crate) fn abandon(&self, slot: u32) {
         let mut slots = self.slots.borrow_mut();
         let Some(operation) = slots.operation(slot) else {
             return slots.abandon(slot);
         };
-        if matches!(operation, Operation::SendMessage(..)) {
+        if matches!(operation, Operation::SendMessage(..) | Operation::File(_)) {
             return slots.abandon(slot);
         }
         let (fd, direction) = (operation.descriptor(), Interest::of(operation));
@@ -173,6 +234,7 @@ impl Epoll {
             match event.data() {
                 BELL => self.bell_rang.set(true),
                 ALARM => {}
+                FILES => self.files_rang.set(true),
                 fd => events.push_back((fd as RawFd, event.events())),
             }
         }

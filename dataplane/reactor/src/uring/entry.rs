@@ -1,5 +1,6 @@
 //! Operations in the form that a ring takes.
 
+use crate::file_operation::{FileOperation, FileWork};
 use crate::operation::Operation;
 use io_uring::{opcode, squeue, types};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,5 +37,22 @@ pub(super) fn entry(operation: &mut Operation) -> squeue::Entry {
         Operation::Readable(fd) => {
             opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build()
         }
+        Operation::File(operation) => file_entry(operation),
+    }
+}
+
+fn file_entry(operation: &FileOperation) -> squeue::Entry {
+    let file = types::Fd(operation.file.as_raw_fd());
+    match &operation.work {
+        FileWork::Read(message, offset) => {
+            let ranges = message.vector();
+            opcode::Readv::new(file, ranges.as_ptr(), ranges.len() as u32).offset(*offset).build()
+        }
+        FileWork::Write(message, offset) => {
+            let ranges = message.vector();
+            opcode::Writev::new(file, ranges.as_ptr(), ranges.len() as u32).offset(*offset).build()
+        }
+        FileWork::Sync => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+        FileWork::Allocate(bytes) => opcode::Fallocate::new(file, *bytes).build(),
     }
 }

@@ -4,7 +4,6 @@
 use super::entry::entry;
 use super::setup::builder;
 use crate::limits::RING_ENTRIES;
-use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
 use crate::submitted::Submitted;
@@ -182,23 +181,17 @@ impl Ring {
         }
     }
 
-    /// Continues a message that the kernel moved only in part. Returns the outcome, or `None` if
-    /// the message is under way again.
+    /// Continues an operation that the kernel carried out only in part. Returns the outcome, or
+    /// `None` if the message is under way again.
     fn resume(&self, slot: u32, code: i32) -> Option<i32> {
         let moved = match usize::try_from(code) {
             Ok(moved) if moved > 0 => moved,
             _ => return Some(code),
         };
-        let mut slots = self.slots.borrow_mut();
-        let message: &mut Message = match slots.operation(slot) {
-            Some(Operation::SendMessage(_, message) | Operation::ReceiveMessage(_, message)) => {
-                message
-            }
-            _ => return Some(code),
+        let more = match self.slots.borrow_mut().operation(slot) {
+            Some(operation) => operation.advance(moved),
+            None => false,
         };
-        message.advance(moved);
-        let more = message.bytes() > 0;
-        drop(slots);
         if more { self.push(slot).err() } else { Some(code) }
     }
 
