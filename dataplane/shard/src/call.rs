@@ -1,4 +1,5 @@
-//! Asking another shard: a job goes to its mailbox, the answer comes back through ours.
+//! Asking another shard or thread: the question goes there, the answer comes back through our
+//! mailbox.
 
 use crate::environment::{Environment, Post};
 use crate::local::Local;
@@ -11,52 +12,83 @@ use std::task::{Context, Poll, Waker};
 struct CallAnswer<R> {
     value: Option<R>,
     waker: Option<Waker>,
+    /// Whether no value will come any more.
+    is_dropped: bool,
 }
 
-/// A question on its way; resolves to the answer, or to `None` if the shard that was asked is gone.
+type AnswerName<R> = Local<RefCell<CallAnswer<R>>>;
+
+/// A question on its way; resolves to the answer, or to `None` if whatever was asked is gone.
 #[must_use = "the answer comes when the call is awaited"]
-pub struct Call<E: Environment, R: 'static> {
+pub struct Call<E: Environment, R: Send + 'static> {
     environment: E,
     answer: Rc<RefCell<CallAnswer<R>>>,
-    name: Local<RefCell<CallAnswer<R>>>,
-    posted: bool,
+    name: AnswerName<R>,
+}
+
+/// The way back for an answer, from any thread. Dropped without one, the call resolves to `None`.
+#[must_use = "its call waits for an answer"]
+pub struct CallReply<E: Environment, R: Send + 'static> {
+    back: Option<E::Mailbox>,
+    name: AnswerName<R>,
 }
 
 impl<E: Environment, R: Send + 'static> Call<E, R> {
+    pub(crate) fn new(environment: &E) -> (Self, CallReply<E, R>) {
+        let answer = CallAnswer { value: None, waker: None, is_dropped: false };
+        let answer = Rc::new(RefCell::new(answer));
+        let name = environment.keep(answer.clone());
+        let back = Some(environment.mailbox().clone());
+        (Self { environment: environment.clone(), answer, name }, CallReply { back, name })
+    }
+
     pub(crate) fn post(
         environment: &E,
         to: &E::Mailbox,
         work: impl FnOnce(&E) -> R + Send + 'static,
     ) -> Self {
-        let answer = Rc::new(RefCell::new(CallAnswer { value: None, waker: None }));
-        let name = environment.keep(answer.clone());
-        let back = environment.mailbox().clone();
-        let posted = to.post(Box::new(move |theirs: &E| {
-            let value = work(theirs);
-            back.post(Box::new(move |ours: &E| {
-                if let Some(answer) = ours.local(name) {
-                    let mut answer = answer.borrow_mut();
-                    answer.value = Some(value);
-                    if let Some(waker) = answer.waker.take() {
-                        waker.wake();
-                    }
-                }
-            }));
-        }));
-        Self { environment: environment.clone(), answer, name, posted }
+        let (call, reply) = Self::new(environment);
+        to.post(Box::new(move |theirs: &E| reply.give(work(theirs))));
+        call
     }
 }
 
-impl<E: Environment, R> Future for Call<E, R> {
+impl<E: Environment, R: Send + 'static> CallReply<E, R> {
+    /// Answers.
+    pub fn give(mut self, value: R) {
+        self.send(Some(value));
+    }
+
+    fn send(&mut self, value: Option<R>) {
+        let Some(back) = self.back.take() else { return };
+        let name = self.name;
+        back.post(Box::new(move |ours: &E| {
+            if let Some(answer) = ours.local(name) {
+                let mut answer = answer.borrow_mut();
+                answer.is_dropped = value.is_none();
+                answer.value = value;
+                if let Some(waker) = answer.waker.take() {
+                    waker.wake();
+                }
+            }
+        }));
+    }
+}
+
+impl<E: Environment, R: Send + 'static> Drop for CallReply<E, R> {
+    fn drop(&mut self) {
+        self.send(None);
+    }
+}
+
+impl<E: Environment, R: Send + 'static> Future for Call<E, R> {
     type Output = Option<R>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<R>> {
-        if !self.posted {
-            return Poll::Ready(None);
-        }
         let mut answer = self.answer.borrow_mut();
         match answer.value.take() {
             Some(value) => Poll::Ready(Some(value)),
+            None if answer.is_dropped => Poll::Ready(None),
             None => {
                 answer.waker = Some(context.waker().clone());
                 Poll::Pending
@@ -65,7 +97,7 @@ impl<E: Environment, R> Future for Call<E, R> {
     }
 }
 
-impl<E: Environment, R> Drop for Call<E, R> {
+impl<E: Environment, R: Send + 'static> Drop for Call<E, R> {
     fn drop(&mut self) {
         self.environment.give_up(self.name);
     }

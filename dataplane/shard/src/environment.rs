@@ -1,7 +1,8 @@
 //! What a shard sees of the machine. Production implements it on io_uring or epoll, simulation with
 //! a seed.
 
-use crate::call::Call;
+use crate::call::{Call, CallReply};
+use crate::files::Files;
 use crate::local::{Local, Locals};
 use crate::mailbox::Job;
 use perigee_reactor::Message;
@@ -13,12 +14,14 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Clock, tasks, timers, sockets and randomness of one shard, and the way to other shards.
+/// Clock, tasks, timers, sockets, files and randomness of one shard, and the way to other shards.
 pub trait Environment: Clone + 'static {
     /// A connected byte stream.
     type Stream: Stream;
     /// A listening socket.
     type Listener: Listener<Stream = Self::Stream>;
+    /// The files of its host.
+    type Files: Files;
     /// The way to a shard.
     type Mailbox: Post<Self>;
 
@@ -61,6 +64,9 @@ pub trait Environment: Clone + 'static {
         shared: bool,
     ) -> Result<Self::Listener, perigee_reactor::SocketError>;
 
+    /// The files of this host.
+    fn files(&self) -> Self::Files;
+
     /// The way other shards and threads reach this one.
     fn mailbox(&self) -> &Self::Mailbox;
 
@@ -90,6 +96,11 @@ pub trait Environment: Clone + 'static {
         work: impl FnOnce(&Self) -> R + Send + 'static,
     ) -> Call<Self, R> {
         Call::post(self, to, work)
+    }
+
+    /// A question that any thread can answer, and the way back for its answer.
+    fn ask<R: Send + 'static>(&self) -> (Call<Self, R>, CallReply<Self, R>) {
+        Call::new(self)
     }
 }
 

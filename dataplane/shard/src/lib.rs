@@ -1,9 +1,9 @@
 //! Thread-per-core executors behind one seam; the only crate that knows glommio.
 //!
-//! [`Environment`] is what a shard sees of the machine: clock, tasks, timers, sockets, randomness,
-//! other shards. [`Shard`] runs code on an executor thread that drives its own reactor, io_uring or
-//! epoll, and polls adaptively. The invariant: everything that belongs to a shard stays on its
-//! thread; other threads only post jobs to its mailbox.
+//! [`Environment`] is what a shard sees of the machine: clock, tasks, timers, sockets, files,
+//! randomness, other shards. [`Shard`] runs code on an executor thread that drives its own reactor,
+//! io_uring or epoll, and polls adaptively. The invariant: everything that belongs to a shard stays
+//! on its thread; other threads only post jobs to its mailbox.
 #![deny(unsafe_code)]
 
 mod admission;
@@ -16,6 +16,7 @@ mod descriptors;
 mod driver;
 mod environment;
 mod executor;
+mod files;
 pub mod heap;
 mod interruption;
 mod limits;
@@ -26,6 +27,7 @@ mod periodic;
 mod poller;
 mod pool;
 mod shard;
+mod shard_files;
 mod shard_of;
 mod spin;
 mod stream;
@@ -35,13 +37,14 @@ mod wake_count;
 mod watchdog;
 
 pub use admission::{Admission, Admitted};
-pub use call::Call;
+pub use call::{Call, CallReply};
 pub use clock::{monotonic, monotonic_ms};
 pub use clock_sync::{ClockDiscipline, clock_discipline};
 pub use deadline::{at_most, connect_within, within};
 pub use descriptors::check_descriptors;
 pub use environment::{Environment, Listener, Post, Stream};
 pub use executor::error::ExecutorError;
+pub use files::{File, FileOptions, Files};
 pub use interruption::{
     INTERRUPTION_PAUSE, Interruptible, interruptible, is_interrupted, is_interruptible,
     poll_interruption, wait_step,
@@ -58,6 +61,7 @@ pub use perigee_reactor::{
 pub use periodic::Periodic;
 pub use poller::Poller;
 pub use shard::{Shard, ShardOptions, StopError};
+pub use shard_files::{ShardFile, ShardFiles};
 pub use shard_of::{ShardOf, ShardStartError};
 pub use spin::SpinWait;
 pub use stream::{ShardEnvironment, ShardListener, ShardStream};

@@ -8,6 +8,7 @@ use crate::environment::{Environment, Listener, Stream};
 use crate::local::Locals;
 use crate::mailbox::Mailbox;
 use crate::poller::{Poller, Pollers};
+use crate::shard_files::ShardFiles;
 use crate::tasks::TaskExecutor;
 use crate::timer::Timers;
 use crate::wake_count::WakeCount;
@@ -97,6 +98,7 @@ impl std::fmt::Debug for ShardEnvironment {
 impl Environment for ShardEnvironment {
     type Stream = ShardStream;
     type Listener = ShardListener;
+    type Files = ShardFiles;
     type Mailbox = Mailbox;
 
     fn now(&self) -> Duration {
@@ -141,6 +143,10 @@ impl Environment for ShardEnvironment {
         let fd = listen_socket(address, shared, &self.congestion.borrow())?;
         self.reactor.prepare(fd.as_fd()).map_err(SocketError::Create)?;
         Ok(ShardListener { environment: self.clone(), fd: SocketHandle::new(fd) })
+    }
+
+    fn files(&self) -> ShardFiles {
+        ShardFiles::new(self)
     }
 
     fn mailbox(&self) -> &Mailbox {

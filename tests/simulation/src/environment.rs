@@ -3,6 +3,7 @@
 //! kernel is done with it; a caller who does so has broken the promise that production relies on,
 //! and the run says so.
 
+use crate::files::SimulatedFiles;
 use crate::mailbox::{SimulatedMailbox, mailbox};
 use crate::network::{EndId, HostId, PortId, Received, Wanted};
 use crate::slot::Slot;
@@ -55,6 +56,7 @@ impl SimulatedEnvironment {
 impl Environment for SimulatedEnvironment {
     type Stream = SimulatedStream;
     type Listener = SimulatedListener;
+    type Files = SimulatedFiles;
     type Mailbox = SimulatedMailbox;
 
     fn now(&self) -> Duration {
@@ -89,6 +91,10 @@ impl Environment for SimulatedEnvironment {
             Ok(port) => Ok(SimulatedListener { environment: self.clone(), port }),
             Err(source) => Err(SocketError::Listen { address, source }),
         }
+    }
+
+    fn files(&self) -> SimulatedFiles {
+        SimulatedFiles::new(self.world.clone(), self.host, self.life)
     }
 
     fn mailbox(&self) -> &SimulatedMailbox {
@@ -180,12 +186,12 @@ impl SimulatedStream {
 }
 
 /// An operation that the simulated kernel carries out, waited for or not.
-struct Operation<T> {
-    world: Rc<World>,
-    slot: Slot<T>,
+pub(crate) struct Operation<T> {
+    pub(crate) world: Rc<World>,
+    pub(crate) slot: Slot<T>,
     /// Whether it uses memory that nothing but its caller keeps.
-    must_end: bool,
-    what: &'static str,
+    pub(crate) must_end: bool,
+    pub(crate) what: &'static str,
 }
 
 impl<T> Future for Operation<T> {

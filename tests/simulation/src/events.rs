@@ -1,7 +1,7 @@
 //! What will happen, in the order of time. Invariant: events of one moment happen in the order they
 //! were planned.
 
-use crate::network::Arrival;
+use crate::network::{Arrival, HostId};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
@@ -13,6 +13,8 @@ pub(crate) enum Event {
     Wake(Waker),
     /// Something arrives at a host.
     Arrive(Arrival),
+    /// The disk of a host carries out an operation.
+    Disk(HostId, u64),
 }
 
 /// Names an event, to take it back.

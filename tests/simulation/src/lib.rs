@@ -4,8 +4,10 @@
 //! breaks what they send. The code under test is the production code, generic over `Environment`.
 //! Invariant: a run is a function of its seed alone, so a seed that fails once fails again.
 
+mod disk;
 mod environment;
 mod events;
+mod files;
 mod limits;
 mod mailbox;
 mod network;
@@ -16,7 +18,9 @@ mod tasks;
 mod trace;
 mod world;
 
+pub use disk::DiskMood;
 pub use environment::{SimulatedEnvironment, SimulatedListener, SimulatedStream};
+pub use files::{SimulatedFile, SimulatedFiles};
 pub use mailbox::SimulatedMailbox;
 pub use network::{HostId, Weather};
 pub use random::Random;

@@ -18,6 +18,7 @@ pub use host::HostId;
 pub(crate) use listener::{Listening, PortId};
 pub use weather::Weather;
 
+use crate::disk::Disk;
 use crate::events::{Event, Events};
 use crate::random::Random;
 use crate::trace::{Note, Trace};
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) trace: Trace,
     pub(crate) weather: Weather,
     pub(crate) hosts: Vec<Host>,
+    pub(crate) disks: BTreeMap<HostId, Disk>,
     /// Directions in which nothing passes.
     pub(crate) blocked: BTreeSet<(HostId, HostId)>,
     pub(crate) connections: BTreeMap<u64, Connection>,
@@ -69,6 +71,7 @@ impl Core {
             events: Events::default(),
             trace: Trace::default(),
             hosts: Vec::new(),
+            disks: BTreeMap::new(),
             blocked: BTreeSet::new(),
             connections: BTreeMap::new(),
             listeners: BTreeMap::new(),

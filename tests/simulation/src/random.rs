@@ -14,6 +14,11 @@ impl Random {
         Self(Cell::new(seed))
     }
 
+    /// A generator of its own, begun by the next number.
+    pub(crate) fn fork(&self) -> Self {
+        Self::new(self.next())
+    }
+
     /// Any number.
     pub fn next(&self) -> u64 {
         let state = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -4,6 +4,7 @@
 //! that what happens at one moment can happen in any order. Invariant: the whole run is a function
 //! of its seed and of what its director does.
 
+use crate::disk::DiskMood;
 use crate::environment::SimulatedEnvironment;
 use crate::events::{Event, EventKey};
 use crate::limits::{POLL_COST_NS_MAX, STEPS_MAX, STEPS_PER_INSPECTION};
@@ -172,6 +173,16 @@ impl World {
         self.core().weather = weather;
     }
 
+    /// Changes how the disk of a host behaves.
+    pub fn set_disk_mood(&self, host: HostId, mood: DiskMood) {
+        self.core().disk(host).mood = mood;
+    }
+
+    /// Flips one bit of what the disk of a host has stored.
+    pub fn flip_a_bit(&self, host: HostId) {
+        self.core().flip_a_bit(host);
+    }
+
     /// Breaks one of the connections there are.
     pub fn break_some_connection(&self) {
         let mut core = self.core();
@@ -333,6 +344,7 @@ impl World {
         core.now = core.now.max(at);
         match core.events.pop() {
             Some(Event::Arrive(arrival)) => core.arrive(arrival),
+            Some(Event::Disk(host, task)) => core.disk_task_ends(host, task),
             Some(Event::Wake(waker)) => {
                 drop(core);
                 waker.wake();

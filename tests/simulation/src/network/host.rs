@@ -37,6 +37,7 @@ impl Core {
         for end in self.ends_of(host) {
             self.end_dies(end, power_stays);
         }
+        self.disk_is_left(host, power_stays);
     }
 
     /// Stops a process, or lets it go on.
