@@ -21,7 +21,7 @@ use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::{Identity, Status, master as rpc, mover};
 use perigee_ssd::format::{
-    Entry, EntryKind, Footer, Labels, SegmentHeader, Summary, Superblock, Trailer,
+    Entry, EntryKind, Footer, Labels, SegmentHeader, SegmentTrailer, Summary, Superblock,
 };
 
 type Builder = FlatBufferBuilder<'static>;
@@ -183,7 +183,7 @@ fn disk() -> [(&'static str, Vec<u8>); 5] {
     let summary =
         Summary { disk, sequence, batch: 0, batch_bytes: 16_384, entries: entries.clone() };
     let footer = Footer { disk, sequence, entries };
-    let trailer = Trailer { disk, sequence, footer_offset: 20_480, footer_bytes: 4096 };
+    let trailer = SegmentTrailer { disk, sequence, footer_offset: 20_480, footer_bytes: 4096 };
     [
         ("superblock", without_padding(superblock.encode())),
         ("segment_header", without_padding(header.encode())),

@@ -16,7 +16,7 @@ pub use seal::{FormatError, SEAL_BYTES, Structure, VERSION, seal};
 pub use segment_header::SegmentHeader;
 pub use summary::{Summary, summary_bytes};
 pub use superblock::{SUPERBLOCK_FILE_BYTES, Superblock, SuperblockError};
-pub use trailer::Trailer;
+pub use trailer::SegmentTrailer;
 
 pub(crate) use footer::footer_bytes;
 pub(crate) use seal::claimed_bytes;

@@ -1,12 +1,14 @@
-//! The log of objects on a disk: its format, what is written and when, recovery.
+//! The log of objects on a disk: its format, what is written and when, recovery, and its I/O.
 //!
-//! All of it decides and none of it does I/O: the log says what to write where, and gets
-//! what came of it, so that the tests play every order of completions and every loss of power.
-//! The invariant: what is read is what was written under that address and generation, or a miss,
-//! and what was removed does not come back.
+//! [`log`] and [`recovery`] decide and do no I/O: the log says what to write where, and gets what
+//! came of it, so that tests play every order of completions and every loss of power. [`Disk`] does
+//! what they say, on one shard. The invariant: what is read is what was written under that address
+//! and generation, or a miss, and what was removed does not come back.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod answer;
+mod disk;
 pub mod format;
 pub mod image;
 pub mod limits;
@@ -14,3 +16,14 @@ pub mod log;
 #[cfg(test)]
 mod platter;
 pub mod recovery;
+mod source;
+mod stage;
+
+pub use answer::{Answer, Unanswered};
+pub use disk::{
+    Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus, Health,
+    ListCursor, ListError, ListedPage, OnDiskEvent, OpenError, OpenedDisk, Outgoing, ReadError,
+    VoidCopy, WriteError,
+};
+pub use source::ImageSource;
+pub use stage::StagedBytes;

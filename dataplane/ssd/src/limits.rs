@@ -1,4 +1,6 @@
-//! Bounds of the log: sizes on disk and counts.
+//! Bounds of the log and of its I/O: sizes, counts, waits.
+
+use std::time::Duration;
 
 /// What is written to a disk starts and ends at multiples of this many bytes.
 pub const BLOCK_BYTES: u32 = 4096;
@@ -10,11 +12,81 @@ pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 pub const SEGMENTS_MAX: u32 = 1 << 20;
 /// Bytes of the entries of one batch, at most.
 pub const BATCH_ENTRY_BYTES_MAX: u32 = 1 << 20;
+/// Bytes of the entries of one segment, at most: a footer is read in one piece.
+pub const SEGMENT_ENTRY_BYTES_MAX: usize = 32 << 20;
 /// Images of fewer bytes than this are packed at [`SMALL_GRANULE_BYTES`].
 pub const LARGE_IMAGE_BYTES: u32 = 64 << 10;
 /// Granule of small images.
 pub const SMALL_GRANULE_BYTES: u32 = 64;
 /// Longest name of a cluster, in bytes.
 pub const CLUSTER_BYTES_MAX: usize = 255;
-/// Longest names of tenants and groups, in bytes.
+/// Longest name of a tenant, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
+/// Memory in which bytes of one disk wait, reads and writes together.
+pub const STAGE_BYTES_MAX: usize = 128 << 20;
+/// Part of that memory that a read leaves to writes.
+pub(crate) const STAGE_LEFT_BYTES: usize = 8 << 20;
+/// Bytes of objects that wait to be written, at most.
+pub const QUEUED_BYTES_MAX: u64 = 64 << 20;
+/// A batch is written at once when it has so many bytes.
+pub(crate) const BATCH_BYTES_READY: u64 = 1 << 20;
+/// Bytes of the images of a batch, at most, unless it is a single one.
+pub(crate) const BATCH_BYTES_MAX: u64 = 8 << 20;
+/// Bytes of the entries of a batch, at most, unless it is a single one.
+pub(crate) const BATCH_ENTRIES_BYTES: usize = 256 << 10;
+/// Tombstones of a batch, at most.
+pub(crate) const BATCH_TOMBSTONES_MAX: usize = 4096;
+/// How long a smaller batch waits for more objects.
+pub(crate) const BATCH_WAIT: Duration = Duration::from_millis(5);
+/// How long tombstones wait for a batch, and then for a sync.
+pub(crate) const TOMBSTONE_WAIT: Duration = Duration::from_millis(100);
+/// Bytes of one write of a structure of the log's own, whole blocks.
+pub(crate) const OWN_WRITE_BYTES: usize = 1 << 20;
+/// Batches that are written at the same time.
+pub(crate) const BATCHES_IN_FLIGHT: usize = 2;
+/// Bytes of one write, and how many are under way, while nothing is read.
+pub(crate) const WRITE_ALONE: (u32, usize) = (256 << 10, 8);
+/// The same beside reads: a disk serves in order, so what is written must not be in their way.
+pub(crate) const WRITE_BESIDE_READS: (u32, usize) = (128 << 10, 2);
+/// For how long after a read writes stay behind.
+pub(crate) const READS_LINGER: Duration = Duration::from_millis(50);
+/// Bytes of one read.
+pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
+/// Bytes between two pieces that are read with them.
+pub(crate) const READ_GAP_BYTES: u32 = 16 << 10;
+/// Reads under way on one disk, and their bytes.
+pub(crate) const READS_IN_FLIGHT: (usize, u64) = (64, 32 << 20);
+/// Longest that a read takes before its caller goes elsewhere.
+pub const READ_DEADLINE: Duration = Duration::from_secs(5);
+/// How often memory for a read is asked for again.
+pub(crate) const STAGE_LOOK: Duration = Duration::from_millis(1);
+/// Longest wait for the reads of a segment that is to be used again.
+pub(crate) const RECYCLE_WAIT: Duration = Duration::from_secs(20);
+/// Objects of one page of a listing.
+pub const LIST_PAGE_OBJECTS: usize = 8192;
+/// How long a listing is kept for its next page.
+pub(crate) const LIST_IDLE: Duration = Duration::from_secs(60);
+/// Segments that are scanned at the same time.
+pub(crate) const SCANS_AT_ONCE: usize = 16;
+/// How often operations under way are looked at.
+pub(crate) const STALL_LOOK: Duration = Duration::from_millis(500);
+/// An operation that takes longer makes its disk slow.
+pub(crate) const STALL_SHOWN: Duration = Duration::from_secs(1);
+/// While one takes longer than this nothing new is written.
+pub(crate) const STALL_REFUSES_WRITES: Duration = Duration::from_secs(5);
+/// While a read takes longer than this no other is tried.
+pub(crate) const STALL_REFUSES_READS: Duration = Duration::from_secs(2);
+/// Writes that fail one after the other before a disk counts as one for reading.
+pub(crate) const WRITE_ERRORS_MAX: u32 = 3;
+/// When a disk that takes no writes is tried again.
+pub(crate) const WRITE_RETRY: Duration = Duration::from_secs(30);
+/// Reads that fail...
+pub(crate) const READ_ERRORS_MAX: usize = 3;
+/// ... within this time before a disk is not used any more.
+pub(crate) const READ_ERRORS_WITHIN: Duration = Duration::from_secs(60);
+/// Bytes of a segment, where the capacity allows.
+pub(crate) const SEGMENT_BYTES_USUAL: u32 = 256 << 20;
+/// Segments that a small disk is divided into.
+pub(crate) const SEGMENTS_WANTED: u64 = 8;
+/// Fewer segments are no log: while one is written, another one can be read.
+pub(crate) const SEGMENTS_MIN: u64 = 2;

@@ -12,13 +12,13 @@ mod tests;
 
 use perigee_schemas::disk_address::DiskAddress;
 
-pub use batch::{Batch, NewObject, PlacedImage, Tombstone, Written};
+pub use batch::{NewObject, PlacedBatch, PlacedImage, Tombstone, Written};
 pub use error::LogError;
 use open_segment::OpenSegment;
 pub use segment_end::SegmentEnd;
-use segments::Segments;
+use segments::SegmentFiles;
 
-use crate::format::{SegmentHeader, Superblock};
+use crate::format::{Entry, SegmentHeader, Superblock};
 use crate::limits::BLOCK_BYTES;
 
 /// A segment that begins: `header` is written at offset 0 of its file and synced, then
@@ -52,11 +52,13 @@ pub struct Read {
 #[derive(Debug)]
 pub struct Log {
     superblock: Superblock,
-    segments: Segments,
+    segments: SegmentFiles,
     open: Option<OpenSegment>,
     starting: Option<Starting>,
     next_sequence: u32,
     next_batch: u64,
+    /// Objects of older segments may be void without a tombstone that says so.
+    certain_from: u32,
     is_closed: bool,
 }
 
@@ -71,13 +73,14 @@ impl Log {
     /// The log of an empty disk.
     pub fn new(superblock: Superblock) -> Self {
         let first = superblock.void_before;
-        Self::recovered(superblock, Segments::default(), first)
+        Self::recovered(superblock, SegmentFiles::default(), first, 0)
     }
 
     pub(crate) fn recovered(
         superblock: Superblock,
-        segments: Segments,
+        segments: SegmentFiles,
         next_sequence: u32,
+        certain_from: u32,
     ) -> Self {
         Self {
             superblock,
@@ -86,6 +89,7 @@ impl Log {
             starting: None,
             next_sequence,
             next_batch: 0,
+            certain_from,
             is_closed: false,
         }
     }
@@ -140,6 +144,28 @@ impl Log {
         self.is_closed = true;
     }
 
+    /// A new file could not be made, so no byte of a header was written. On a disk that is full
+    /// there are no more files from now on, and the next segment takes the place of the oldest.
+    /// False if the segment was to take that place already.
+    pub fn start_refused(&mut self, is_full: bool) -> bool {
+        let Some(starting) = self.starting.take_if(|starting| starting.recycled.is_none()) else {
+            return false;
+        };
+        self.segments.forget_new(starting.slot);
+        if is_full {
+            self.superblock.segments = self.segments.files();
+        }
+        true
+    }
+
+    /// Whether an object can be written at all.
+    ///
+    /// # Errors
+    /// `TooLarge` or `Labels`.
+    pub fn check_object(&self, object: &NewObject) -> Result<(), LogError> {
+        open_segment::check_object(object, self.superblock.segment_bytes)
+    }
+
     /// Places a batch: first the objects, then the tombstones, in the open segment.
     ///
     /// # Errors
@@ -149,7 +175,7 @@ impl Log {
         &mut self,
         objects: &[NewObject],
         tombstones: &[Tombstone],
-    ) -> Result<Batch, LogError> {
+    ) -> Result<PlacedBatch, LogError> {
         let open = self.open.as_mut().ok_or(LogError::NotOpen)?;
         let number = self.next_batch;
         let batch = open.append(&self.superblock, number, objects, tombstones)?;
@@ -160,7 +186,7 @@ impl Log {
 
     /// A batch has been written. Returns what can be announced: this batch and later ones that
     /// were written before it, if all before it are written.
-    pub fn complete(&mut self, batch: &Batch) -> Vec<Written> {
+    pub fn complete(&mut self, batch: &PlacedBatch) -> Vec<Written> {
         self.segments.release(batch.sequence);
         match &mut self.open {
             Some(open) if open.sequence == batch.sequence => open.complete(batch.number),
@@ -170,7 +196,7 @@ impl Log {
 
     /// A batch could not be written: its segment takes no more, and what was not announced is
     /// forgotten. Returns the tombstones that are not safe and must be written again.
-    pub fn fail(&mut self, batch: &Batch) -> Vec<Tombstone> {
+    pub fn fail(&mut self, batch: &PlacedBatch) -> Vec<Tombstone> {
         self.segments.release(batch.sequence);
         match self.open.take_if(|open| open.sequence == batch.sequence) {
             Some(open) => open.into_unsafe_tombstones(),
@@ -225,6 +251,39 @@ impl Log {
     pub fn close(&mut self) {
         self.open = None;
         self.is_closed = true;
+    }
+
+    /// The newest segment; 0 if there is none.
+    pub fn newest(&self) -> u32 {
+        self.segments.newest().unwrap_or_default()
+    }
+
+    /// The first segment that can be read, or the next one if there is none.
+    pub fn oldest(&self) -> u32 {
+        let oldest = self.segments.oldest_from(self.superblock.void_before);
+        oldest.unwrap_or(self.next_sequence)
+    }
+
+    /// Number of segments that can be read, the open one too.
+    pub fn live_segments(&self) -> usize {
+        self.segments.count_from(self.superblock.void_before)
+    }
+
+    /// Segments whose objects can be announced, oldest first, without the open one.
+    pub(crate) fn listable(&self) -> Vec<u32> {
+        let first = self.superblock.void_before.max(self.certain_from);
+        let open = self.open.as_ref().map(|open| open.sequence);
+        self.segments.from(first).filter(|sequence| Some(*sequence) != open).collect()
+    }
+
+    /// The open segment and the entries of what is announced of it.
+    pub(crate) fn open_entries(&self) -> Option<(u32, Vec<Entry>)> {
+        self.open.as_ref().map(|open| (open.sequence, open.entries()))
+    }
+
+    /// Tombstones that are being written.
+    pub(crate) fn tombstones_in_flight(&self) -> impl Iterator<Item = &Tombstone> {
+        self.open.iter().flat_map(OpenSegment::tombstones_in_flight)
     }
 
     /// The read of an object's image, unless its segment has gone. [`Log::end_read`] must follow.

@@ -11,7 +11,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::format::{Labels, SUPERBLOCK_FILE_BYTES, Superblock};
 use crate::image;
 use crate::limits::SEGMENT_BYTES_MIN;
-use crate::log::{Batch, Log, NewObject, SegmentEnd, Tombstone, Written};
+use crate::log::{Log, NewObject, PlacedBatch, SegmentEnd, Tombstone, Written};
 use crate::recovery::{Recovery, SegmentScan, Survivor};
 
 const SECTOR_BYTES: u32 = 512;
@@ -190,7 +190,7 @@ pub(crate) fn start(platter: &mut Platter, log: &mut Log) -> Option<u32> {
 }
 
 /// The bytes of a batch.
-pub(crate) fn bytes_of(batch: &Batch, objects: &[NewObject]) -> Vec<u8> {
+pub(crate) fn bytes_of(batch: &PlacedBatch, objects: &[NewObject]) -> Vec<u8> {
     let mut bytes = vec![0; batch.bytes as usize];
     bytes[..batch.summary.len()].copy_from_slice(&batch.summary);
     for (object, placed) in objects.iter().zip(&batch.images) {

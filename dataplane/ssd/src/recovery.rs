@@ -3,46 +3,27 @@
 //! Invariant: an object is found only if its entry verifies, and not if a later entry of the same
 //! hash replaced or removed it; files that do not verify as ours are neither read from nor reused.
 
+mod liveness;
 mod scan;
+mod survivor;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use perigee_schemas::disk_address::DiskAddress;
-
+pub(crate) use liveness::CopyLiveness;
 pub use scan::{Found, ReadAt, SegmentScan};
+pub use survivor::Survivor;
 
-use crate::format::{Entry, EntryKind, Labels, Superblock};
+use crate::format::{Entry, Superblock};
 use crate::log::Log;
-use crate::log::segments::Segments;
-
-/// An object that has survived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survivor {
-    /// Hash of tenant and key.
-    pub hash: u128,
-    /// Its generation.
-    pub generation: u64,
-    /// Where it is.
-    pub address: DiskAddress,
-    /// Bytes of its payload.
-    pub payload_bytes: u32,
-    /// CRC-32C of its payload.
-    pub checksum: u32,
-    /// Pins and the like.
-    pub flags: u8,
-    /// How often it had been read when it was written.
-    pub frequency: u8,
-    /// Its names.
-    pub labels: Labels,
-}
+use crate::log::segments::SegmentFiles;
 
 /// What the scans of a disk have found.
 #[derive(Debug)]
 pub struct Recovery {
     superblock: Superblock,
-    segments: Segments,
+    segments: SegmentFiles,
     entries: BTreeMap<u32, Vec<Entry>>,
     next_sequence: u32,
     foreign: Vec<u32>,
@@ -56,7 +37,7 @@ impl Recovery {
         let next_sequence = superblock.void_before;
         Self {
             superblock,
-            segments: Segments::default(),
+            segments: SegmentFiles::default(),
             entries: BTreeMap::new(),
             next_sequence,
             foreign: Vec::new(),
@@ -86,16 +67,14 @@ impl Recovery {
     /// that were scanned: what a dead process left unsynced decides what is found now, so it must
     /// decide the same after a later loss of power.
     pub fn finish(self) -> (Log, Vec<Survivor>) {
-        let mut alive: HashMap<u128, Survivor> = HashMap::new();
-        for (sequence, entries) in self.entries {
-            for entry in entries {
-                replay(&mut alive, sequence, entry);
-            }
-        }
-        let log = Log::recovered(self.superblock, self.segments, self.next_sequence);
-        let is_certain = |object: &Survivor| object.address.sequence >= self.doubtful_below;
-        let mut survivors: Vec<_> = alive.into_values().filter(is_certain).collect();
+        let certain = self.entries.into_iter().rev();
+        let certain = certain.take_while(|(sequence, _)| *sequence >= self.doubtful_below);
+        let mut liveness = CopyLiveness::default();
+        let alive = certain.flat_map(|(sequence, entries)| liveness.take(sequence, entries));
+        let mut survivors: Vec<_> = alive.collect();
         survivors.sort_unstable_by_key(|object| object.address);
+        let next = self.next_sequence;
+        let log = Log::recovered(self.superblock, self.segments, next, self.doubtful_below);
         (log, survivors)
     }
 
@@ -117,31 +96,5 @@ impl Recovery {
     fn leave_alone(&mut self, slot: u32) {
         self.segments.add_foreign(slot);
         self.foreign.push(slot);
-    }
-}
-
-/// Applies one entry, in the order in which they were written.
-fn replay(alive: &mut HashMap<u128, Survivor>, sequence: u32, entry: Entry) {
-    let Entry { hash, generation, kind } = entry;
-    match kind {
-        EntryKind::Object { offset, payload_bytes, checksum, flags, frequency, labels } => {
-            let address = DiskAddress { sequence, offset };
-            let object = Survivor {
-                hash,
-                generation,
-                address,
-                payload_bytes,
-                checksum,
-                flags,
-                frequency,
-                labels,
-            };
-            alive.insert(hash, object);
-        }
-        EntryKind::Tombstone { .. } => {
-            if alive.get(&hash).is_some_and(|object| object.generation == generation) {
-                alive.remove(&hash);
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What is played in a world, and how a run is reported. Invariant: a failure names its seed, and
 //! the seed is all that is needed to see it again.
 
+mod disk;
 mod engine;
 mod faults;
 mod store;
@@ -22,6 +23,8 @@ pub enum Scenario {
     Engine,
     /// Master, nodes and clients together.
     Store,
+    /// The log of a disk and its user.
+    Disk,
 }
 
 /// How a run went.
@@ -84,7 +87,7 @@ impl Display for Failure {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Transfer, Self::Engine, Self::Store];
+    pub const ALL: [Self; 4] = [Self::Transfer, Self::Engine, Self::Store, Self::Disk];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -92,6 +95,7 @@ impl Scenario {
             Self::Transfer => "transfer",
             Self::Engine => "engine",
             Self::Store => "store",
+            Self::Disk => "disk",
         }
     }
 
@@ -122,6 +126,7 @@ impl Scenario {
             Self::Transfer => transfer::play(world),
             Self::Engine => engine::play(world),
             Self::Store => store::play(world),
+            Self::Disk => disk::play(world),
         }
     }
 }

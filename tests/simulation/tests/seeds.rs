@@ -30,6 +30,11 @@ fn engines_keep_their_promises_whatever_happens() {
 }
 
 #[test]
+fn a_disk_keeps_its_promises_whatever_happens() {
+    assert_promises_are_kept(Scenario::Disk);
+}
+
+#[test]
 fn a_store_keeps_its_promises_whatever_happens() {
     assert_promises_are_kept(Scenario::Store);
 }

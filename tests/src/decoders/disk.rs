@@ -1,7 +1,9 @@
 //! What lies on the disks of nodes, as after damage or by another hand.
 //! Invariant: what is taken survives encoding.
 
-use perigee_ssd::format::{Footer, SegmentHeader, Structure, Summary, Superblock, Trailer, seal};
+use perigee_ssd::format::{
+    Footer, SegmentHeader, SegmentTrailer, Structure, Summary, Superblock, seal,
+};
 
 const STRUCTURES: [Structure; 5] = [
     Structure::Superblock,
@@ -40,6 +42,6 @@ fn read(structure: Structure, bytes: &[u8]) -> bool {
         Structure::SegmentHeader => survives!(SegmentHeader),
         Structure::Summary => survives!(Summary),
         Structure::Footer => survives!(Footer),
-        Structure::Trailer => survives!(Trailer),
+        Structure::Trailer => survives!(SegmentTrailer),
     }
 }

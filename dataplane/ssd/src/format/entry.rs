@@ -19,7 +19,8 @@ pub struct Labels {
     pub key: Vec<u8>,
     /// The tenant; empty is the default one. At most [`NAME_BYTES_MAX`] bytes.
     pub tenant: Vec<u8>,
-    /// The group; empty is none. At most [`NAME_BYTES_MAX`] bytes.
+    /// The group, with its tenant in front as the key has it; empty is none. At most as long as a
+    /// key.
     pub group: Vec<u8>,
 }
 
@@ -28,7 +29,7 @@ impl Labels {
     pub fn are_valid(&self) -> bool {
         (1..=STORED_KEY_BYTES_MAX).contains(&self.key.len())
             && self.tenant.len() <= NAME_BYTES_MAX
-            && self.group.len() <= NAME_BYTES_MAX
+            && self.group.len() <= STORED_KEY_BYTES_MAX
     }
 }
 
@@ -106,7 +107,7 @@ impl Entry {
     }
 
     /// The entries of a list of exactly `count`; `None` if it is no such list.
-    pub(super) fn decode_list(list: &[u8], count: u32) -> Option<Vec<Self>> {
+    pub(crate) fn decode_list(list: &[u8], count: u32) -> Option<Vec<Self>> {
         // An allocation is never larger than the bytes that were really there.
         let mut entries = Vec::with_capacity((count as usize).min(list.len() / FIXED_BYTES));
         let mut list = FieldReader(list);

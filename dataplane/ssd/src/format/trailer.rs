@@ -8,7 +8,7 @@ use crate::limits::BLOCK_BYTES;
 
 /// Last block of a full segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trailer {
+pub struct SegmentTrailer {
     /// The disk's identity.
     pub disk: Identity,
     /// Number of the segment.
@@ -19,7 +19,7 @@ pub struct Trailer {
     pub footer_bytes: u32,
 }
 
-impl Trailer {
+impl SegmentTrailer {
     /// One block.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = FieldWriter::default();

@@ -2,7 +2,7 @@
 
 use perigee_schemas::disk_address::DiskAddress;
 
-use crate::format::Labels;
+use crate::format::{Entry, Labels};
 
 /// An object to write. The bytes of its image stay where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +23,21 @@ pub struct NewObject {
     pub labels: Labels,
 }
 
-/// A copy that is void. It is written after the copy itself was announced, so it always lies
-/// behind it.
+impl NewObject {
+    /// Bytes of its entry.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        Entry::bytes_with(&self.labels)
+    }
+}
+
+/// A copy that is void. It is written after the copy itself, so it always lies behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tombstone {
     /// Hash of tenant and key.
     pub hash: u128,
     /// Generation of the copy.
     pub generation: u64,
-    /// Segment of the copy.
+    /// The last segment that may have it; the same object may be written again later.
     pub sequence: u32,
 }
 
@@ -47,7 +53,7 @@ pub struct PlacedImage {
 /// A batch to write: `bytes` at `offset` of the file, in one piece or several. First comes
 /// `summary`; what no image covers is zero.
 #[derive(Debug)]
-pub struct Batch {
+pub struct PlacedBatch {
     /// Number among all batches of this log.
     pub number: u64,
     /// Its segment.

@@ -6,14 +6,17 @@ use std::collections::VecDeque;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::extent_bytes;
 
-use super::batch::{Batch, NewObject, PlacedImage, Tombstone, Written};
+use super::batch::{NewObject, PlacedBatch, PlacedImage, Tombstone, Written};
 use super::error::LogError;
 use super::segment_end::SegmentEnd;
 use crate::format::{
-    Entry, EntryKind, Footer, SUMMARY_COPIES, Summary, Superblock, Trailer, footer_bytes,
+    Entry, EntryKind, Footer, SUMMARY_COPIES, SegmentTrailer, Summary, Superblock, footer_bytes,
     summary_bytes,
 };
-use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, LARGE_IMAGE_BYTES, SMALL_GRANULE_BYTES};
+use crate::limits::{
+    BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, LARGE_IMAGE_BYTES, SEGMENT_ENTRY_BYTES_MAX,
+    SMALL_GRANULE_BYTES,
+};
 
 /// A batch that is being written.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ struct InFlight {
     is_written: bool,
     objects: Vec<Written>,
     tombstones: Vec<Tombstone>,
+    /// Entries up to and with this batch, and their bytes.
+    listed: (u32, usize),
 }
 
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(super) struct OpenSegment {
     /// Entries of all batches, encoded: the footer to be.
     list: Vec<u8>,
     entries: u32,
+    /// The part of the list that is announced: entries and their bytes.
+    announced: (u32, usize),
     in_flight: VecDeque<InFlight>,
     /// Tombstones of written batches that no sync has covered yet.
     unsynced: Vec<Tombstone>,
@@ -49,6 +56,7 @@ impl OpenSegment {
             batches: 0,
             list: Vec::new(),
             entries: 0,
+            announced: (0, 0),
             in_flight: VecDeque::new(),
             unsynced: Vec::new(),
             is_sealing: false,
@@ -61,7 +69,7 @@ impl OpenSegment {
         number: u64,
         objects: &[NewObject],
         tombstones: &[Tombstone],
-    ) -> Result<Batch, LogError> {
+    ) -> Result<PlacedBatch, LogError> {
         let layout = Layout::of(objects, tombstones)?;
         if !layout.fits(BLOCK_BYTES, 0, superblock.segment_bytes) {
             let largest = objects.iter().map(|object| object.payload_bytes).max();
@@ -81,14 +89,21 @@ impl OpenSegment {
             address: DiskAddress { sequence: self.sequence, offset: image.offset },
         });
         let (objects, tombstones) = (written.collect(), tombstones.to_vec());
-        self.in_flight.push_back(InFlight { number, is_written: false, objects, tombstones });
+        let listed = (self.entries, self.list.len());
+        self.in_flight.push_back(InFlight {
+            number,
+            is_written: false,
+            objects,
+            tombstones,
+            listed,
+        });
         let (sequence, batch) = (self.sequence, self.batches);
         let (disk, bytes) = (superblock.disk, layout.bytes);
         let summary = Summary { disk, sequence, batch, batch_bytes: bytes, entries };
         self.cursor += bytes;
         self.batches += 1;
         let summary = summary.encode().repeat(SUMMARY_COPIES as usize);
-        Ok(Batch { number, sequence, slot: self.slot, offset: start, bytes, summary, images })
+        Ok(PlacedBatch { number, sequence, slot: self.slot, offset: start, bytes, summary, images })
     }
 
     pub(super) fn complete(&mut self, number: u64) -> Vec<Written> {
@@ -98,10 +113,22 @@ impl OpenSegment {
         }
         let mut announced = Vec::new();
         while let Some(batch) = self.in_flight.pop_front_if(|first| first.is_written) {
+            self.announced = batch.listed;
             announced.extend(batch.objects);
             self.unsynced.extend(batch.tombstones);
         }
         announced
+    }
+
+    /// Entries of what is announced.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let (count, bytes) = self.announced;
+        Entry::decode_list(&self.list[..bytes], count).unwrap_or_default()
+    }
+
+    /// Tombstones that are being written.
+    pub(super) fn tombstones_in_flight(&self) -> impl Iterator<Item = &Tombstone> {
+        self.in_flight.iter().flat_map(|batch| &batch.tombstones)
     }
 
     pub(super) fn unsynced_tombstones(&self) -> usize {
@@ -113,9 +140,18 @@ impl OpenSegment {
         self.unsynced.drain(..count).collect()
     }
 
-    /// Those written without a sync and those still being written.
+    /// Those written without a sync and those still being written; and those of objects that are
+    /// not announced, and may be found by the next start all the same.
     pub(super) fn into_unsafe_tombstones(self) -> Vec<Tombstone> {
-        let in_flight = self.in_flight.into_iter().flat_map(|batch| batch.tombstones);
+        let void = |object: Written| Tombstone {
+            hash: object.hash,
+            generation: object.generation,
+            sequence: object.address.sequence,
+        };
+        let in_flight = self.in_flight.into_iter().flat_map(|batch| {
+            let objects = batch.objects.into_iter().map(void);
+            batch.tombstones.into_iter().chain(objects)
+        });
         self.unsynced.into_iter().chain(in_flight).collect()
     }
 
@@ -127,7 +163,7 @@ impl OpenSegment {
         let (disk, sequence) = (superblock.disk, self.sequence);
         let footer = Footer::encode_list(disk, sequence, self.entries, &self.list);
         let (footer_offset, footer_bytes) = (self.cursor, footer.len() as u32);
-        let trailer = Trailer { disk, sequence, footer_offset, footer_bytes }.encode();
+        let trailer = SegmentTrailer { disk, sequence, footer_offset, footer_bytes }.encode();
         let trailer_offset = superblock.segment_bytes - BLOCK_BYTES;
         Some(SegmentEnd { slot: self.slot, footer_offset, footer, trailer_offset, trailer })
     }
@@ -137,6 +173,13 @@ impl OpenSegment {
         assert!(end + u64::from(BLOCK_BYTES) <= u64::from(superblock.segment_bytes));
         assert!(self.in_flight.front().is_none_or(|first| !first.is_written));
     }
+}
+
+/// Whether an object fits into an empty segment, with names that are valid.
+pub(super) fn check_object(object: &NewObject, segment_bytes: u32) -> Result<(), LogError> {
+    let layout = Layout::of(std::slice::from_ref(object), &[])?;
+    let fits = layout.fits(BLOCK_BYTES, 0, segment_bytes);
+    if fits { Ok(()) } else { Err(LogError::TooLarge(object.payload_bytes)) }
 }
 
 /// A batch before it has a place: offsets from its start.
@@ -182,9 +225,10 @@ impl Layout {
 
     /// Whether it and all that ends the segment have room behind `cursor`.
     fn fits(&self, cursor: u32, list_bytes: usize, segment_bytes: u32) -> bool {
-        let footer = footer_bytes(list_bytes + self.entry_bytes) as u64;
+        let list_bytes = list_bytes + self.entry_bytes;
+        let footer = footer_bytes(list_bytes) as u64;
         let end = u64::from(cursor) + u64::from(self.bytes) + footer + u64::from(BLOCK_BYTES);
-        end <= u64::from(segment_bytes)
+        end <= u64::from(segment_bytes) && list_bytes <= SEGMENT_ENTRY_BYTES_MAX
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::LogError;
 
 #[derive(Debug, Clone, Copy)]
-struct Segment {
+struct HeldSegment {
     slot: u32,
     /// Reads and writes under way.
     holds: u32,
@@ -14,8 +14,8 @@ struct Segment {
 
 /// The segments of a disk by their numbers, and the files.
 #[derive(Debug, Default)]
-pub(crate) struct Segments {
-    by_sequence: BTreeMap<u32, Segment>,
+pub(crate) struct SegmentFiles {
+    by_sequence: BTreeMap<u32, HeldSegment>,
     free: BTreeSet<u32>,
     /// Files that do not verify as ours.
     foreign: BTreeSet<u32>,
@@ -23,9 +23,9 @@ pub(crate) struct Segments {
     next_slot: u32,
 }
 
-impl Segments {
+impl SegmentFiles {
     pub(crate) fn add(&mut self, sequence: u32, slot: u32) {
-        self.by_sequence.insert(sequence, Segment { slot, holds: 0 });
+        self.by_sequence.insert(sequence, HeldSegment { slot, holds: 0 });
         self.next_slot = self.next_slot.max(slot + 1);
     }
 
@@ -37,6 +37,30 @@ impl Segments {
     pub(crate) fn add_foreign(&mut self, slot: u32) {
         self.foreign.insert(slot);
         self.next_slot = self.next_slot.max(slot + 1);
+    }
+
+    /// A file could not be made, or not be given its length, and is gone.
+    pub(super) fn forget_new(&mut self, slot: u32) {
+        if slot + 1 == self.next_slot {
+            self.next_slot = slot;
+        }
+    }
+
+    /// Files that there are.
+    pub(super) fn files(&self) -> u32 {
+        (self.by_sequence.len() + self.free.len() + self.foreign.len()) as u32
+    }
+
+    pub(super) fn oldest_from(&self, first: u32) -> Option<u32> {
+        self.by_sequence.range(first..).next().map(|(sequence, _)| *sequence)
+    }
+
+    pub(super) fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+        self.by_sequence.range(first..).map(|(sequence, _)| *sequence)
+    }
+
+    pub(super) fn count_from(&self, first: u32) -> usize {
+        self.by_sequence.range(first..).count()
     }
 
     pub(crate) fn newest(&self) -> Option<u32> {

@@ -7,10 +7,10 @@ use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
 
 use crate::format::{
-    Entry, EntryKind, Footer, SUMMARY_COPIES, SUMMARY_HEAD_BYTES, SegmentHeader, Structure,
-    Summary, Superblock, Trailer, claimed_bytes,
+    Entry, EntryKind, Footer, SUMMARY_COPIES, SUMMARY_HEAD_BYTES, SegmentHeader, SegmentTrailer,
+    Structure, Summary, Superblock, claimed_bytes, footer_bytes as bytes_of_footer,
 };
-use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES};
+use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, SEGMENT_ENTRY_BYTES_MAX};
 
 /// Bytes of the largest summary, whole blocks.
 const SUMMARY_BYTES_MAX: u32 =
@@ -136,8 +136,8 @@ impl SegmentScan {
                 .filter(is_ours)
                 .map(|header| header.sequence),
             first_summary: Summary::decode(summary).ok().filter(first).map(|first| first.sequence),
-            is_blank: bytes.len() == 2 * BLOCK_BYTES as usize
-                && bytes.iter().all(|byte| *byte == 0),
+            // A file that is shorter was made, and not used before its process died.
+            is_blank: bytes.iter().all(|byte| *byte == 0),
         }
     }
 
@@ -145,7 +145,8 @@ impl SegmentScan {
     /// trailer alone may be left from an earlier segment in the same file, and the master
     /// knows that that one has gone.
     fn trailer(&self, head: &Head, bytes: &[u8]) -> State {
-        let trailer = Trailer::decode(bytes).ok().filter(|trailer| trailer.disk == self.disk);
+        let trailer =
+            SegmentTrailer::decode(bytes).ok().filter(|trailer| trailer.disk == self.disk);
         let named = trailer.map(|trailer| trailer.sequence);
         if head.is_blank && bytes.iter().all(|byte| *byte == 0) {
             return State::Done(Found::Blank);
@@ -156,7 +157,7 @@ impl SegmentScan {
             _ => return State::Done(self.unsure(named, head.first_summary)),
         };
         match trailer {
-            Some(Trailer { footer_offset, footer_bytes, .. })
+            Some(SegmentTrailer { footer_offset, footer_bytes, .. })
                 if named == Some(sequence) && self.has_room(footer_offset, footer_bytes) =>
             {
                 State::Footer { sequence, offset: footer_offset, bytes: footer_bytes }
@@ -174,7 +175,9 @@ impl SegmentScan {
 
     fn has_room(&self, footer_offset: u32, footer_bytes: u32) -> bool {
         let end = u64::from(footer_offset) + u64::from(footer_bytes);
-        footer_bytes > 0 && end <= u64::from(self.segment_bytes - BLOCK_BYTES)
+        let largest = bytes_of_footer(SEGMENT_ENTRY_BYTES_MAX);
+        (1..=largest).contains(&(footer_bytes as usize))
+            && end <= u64::from(self.segment_bytes - BLOCK_BYTES)
     }
 
     fn footer(&self, sequence: u32, offset: u32, bytes: &[u8]) -> State {

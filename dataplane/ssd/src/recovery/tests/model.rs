@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perigee_schemas::disk_address::DiskAddress;
 use proptest::prelude::*;
 
-use crate::log::{Batch, Log, NewObject, Tombstone, Written};
+use crate::log::{Log, NewObject, PlacedBatch, Tombstone, Written};
 use crate::platter::{Chance, Platter, bytes_of, format, object, reads, recover, write_end};
 
 const KEYS: u64 = 12;
@@ -84,7 +84,7 @@ impl Model {
         objects.collect()
     }
 
-    fn place(&mut self) -> Option<(Batch, Vec<NewObject>)> {
+    fn place(&mut self) -> Option<(PlacedBatch, Vec<NewObject>)> {
         if !self.log.is_open() {
             self.start(true);
         }
@@ -94,7 +94,7 @@ impl Model {
         Some((batch, objects))
     }
 
-    fn put_down(&mut self, batch: &Batch, objects: &[NewObject]) {
+    fn put_down(&mut self, batch: &PlacedBatch, objects: &[NewObject]) {
         self.platter.write(batch.slot, batch.offset, &bytes_of(batch, objects));
     }
 
@@ -202,6 +202,12 @@ impl Model {
         let bytes = bytes_of(&batch, &objects);
         let kept = self.chance.below(u64::from(batch.bytes / 512) + 1) as usize * 512;
         self.platter.write(batch.slot, batch.offset, &bytes[..kept]);
+        // What is written has replaced what the master had, whether it is announced or not.
+        for object in &objects {
+            if let Some(older) = self.known.remove(&object.hash) {
+                self.void(object.hash, older);
+            }
+        }
         for lost in self.log.fail(&batch) {
             self.sent.retain(|sent| *sent != lost);
             self.waiting.push(lost);

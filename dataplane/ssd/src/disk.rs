@@ -1,0 +1,149 @@
+//! A disk in use: the log of one folder with its I/O, behind a door for any thread or shard.
+//!
+//! All of a disk runs on one shard; the door posts to it and hands out answers. The invariant: a
+//! disk that is slow, full or broken keeps no shard and no caller waiting beyond a bound, and what
+//! it answers is what the log has decided.
+
+mod batch_writer;
+mod bell;
+mod command;
+mod door;
+mod driver;
+mod error;
+mod event;
+mod flow;
+mod folder;
+mod health;
+mod lister;
+mod listing;
+mod open;
+mod options;
+mod reader;
+mod scanning;
+mod segment_writer;
+mod status;
+mod tombstone_queue;
+mod write_queue;
+mod writer;
+
+pub use command::{DiskPiece, Outgoing, VoidCopy};
+pub use error::{ListError, OpenError, ReadError, WriteError};
+pub use event::{DiskEvent, OnDiskEvent};
+pub use health::{DiskState, Health};
+pub use listing::{ListCursor, ListedPage};
+pub use options::{DiskOptions, DiskSpec};
+pub use status::{DiskCounters, DiskStatus};
+
+use crate::answer::{Answer, answer};
+use crate::recovery::Survivor;
+use crate::stage::StagedBytes;
+use command::DiskCommand;
+use door::Door;
+use perigee_schemas::disk_address::DiskAddress;
+use perigee_shard::{Environment, Post};
+use status::DiskCells;
+use std::fmt;
+use std::sync::Arc;
+
+/// A disk that was opened, and what was found on it.
+#[derive(Debug)]
+pub struct OpenedDisk {
+    /// The door.
+    pub disk: Disk,
+    /// What it is.
+    pub spec: DiskSpec,
+    /// Objects that are there, in the order of their places.
+    pub survivors: Vec<Survivor>,
+}
+
+/// The door of a disk. Clones are the same door; the disk is closed when the last one is dropped.
+#[derive(Clone)]
+pub struct Disk {
+    door: Arc<dyn Door>,
+    cells: Arc<DiskCells>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Disk").field("state", &self.cells.state()).finish_non_exhaustive()
+    }
+}
+
+impl Disk {
+    /// Opens the next folder in a path that no other process has, or makes one, on the shard of
+    /// `mailbox`.
+    pub fn open<E: Environment>(
+        mailbox: &E::Mailbox,
+        options: DiskOptions,
+    ) -> Answer<Result<OpenedDisk, OpenError>> {
+        let (promise, opened) = answer();
+        mailbox.post(Box::new(move |environment: &E| {
+            let own = environment.clone();
+            environment.spawn(async move {
+                let opened = open::open(&own, options).await;
+                promise.give(opened.map(|(door, cells, spec, survivors)| OpenedDisk {
+                    disk: Disk { door, cells },
+                    spec,
+                    survivors,
+                }));
+            });
+        }));
+        opened
+    }
+
+    /// Writes objects. The answer comes when all are decided, one result for each in their order:
+    /// an object with an address may be announced.
+    pub fn write(&self, objects: Vec<Outgoing>) -> Answer<Vec<Result<DiskAddress, WriteError>>> {
+        let (promise, written) = answer();
+        self.door.post(DiskCommand::Write(objects, promise));
+        written
+    }
+
+    /// Makes copies void. The answer comes when no loss of power can bring them back.
+    pub fn bury(&self, copies: Vec<VoidCopy>) -> Answer<Result<(), WriteError>> {
+        let (promise, buried) = answer();
+        self.door.post(DiskCommand::Bury(copies, promise));
+        buried
+    }
+
+    /// Reads bytes of images, all at once. One result for each piece, in their order.
+    pub fn read(&self, pieces: Vec<DiskPiece>) -> Answer<Vec<Result<StagedBytes, ReadError>>> {
+        let (promise, read) = answer();
+        self.door.post(DiskCommand::Read(pieces, promise));
+        read
+    }
+
+    /// What the disk has, in pages, newest first; the first one without a cursor, which ends any
+    /// other listing. Copies that are announced after its begin are in no page, and those that are
+    /// made void after it in none that comes later.
+    pub fn list(&self, from: Option<ListCursor>) -> Answer<Result<ListedPage, ListError>> {
+        let (promise, listed) = answer();
+        self.door.post(DiskCommand::List(from, promise));
+        listed
+    }
+
+    /// Makes all copies void, those that are on their way too.
+    pub fn remove_all(&self) -> Answer<Result<(), WriteError>> {
+        let (promise, removed) = answer();
+        self.door.post(DiskCommand::RemoveAll(promise));
+        removed
+    }
+
+    /// Ends the disk: its open segment is sealed, so that the next start is quick, and the folder
+    /// is free for other processes.
+    pub fn close(&self) -> Answer<()> {
+        let (promise, closed) = answer();
+        self.door.post(DiskCommand::Close(Some(promise)));
+        closed
+    }
+
+    /// The first segment that can be read.
+    pub fn oldest(&self) -> u32 {
+        self.cells.oldest()
+    }
+
+    /// How it does.
+    pub fn status(&self) -> DiskStatus {
+        self.cells.status()
+    }
+}

@@ -1,0 +1,163 @@
+//! One batch on its way to the disk, in pieces that are copied from memory just before they are
+//! written. Invariant: an object is announced only if its memory was its own before and after all
+//! of it was copied.
+
+use super::command::Outgoing;
+use super::driver::{DiskDriver, FileUse};
+use super::error::WriteError;
+use super::folder::FileOf;
+use super::status::count;
+use super::write_queue::WriteTicket;
+use crate::log::{PlacedBatch, Tombstone, Written};
+use crate::stage::PooledStage;
+use perigee_schemas::disk_address::DiskAddress;
+use perigee_schemas::extent::extent_bytes;
+use perigee_shard::{Environment, File};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What its pieces have come to.
+#[derive(Default)]
+struct BatchProgress {
+    under_way: Cell<usize>,
+    failed: RefCell<Option<io::Error>>,
+}
+
+impl<E: Environment> DiskDriver<E> {
+    /// Begins to write a batch that the log has placed.
+    pub(super) fn begin_batch(
+        self: &Rc<Self>,
+        batch: PlacedBatch,
+        outgoing: Vec<Outgoing>,
+        tickets: &[WriteTicket],
+    ) {
+        for (image, ticket) in batch.images.iter().zip(tickets) {
+            let address = DiskAddress { sequence: batch.sequence, offset: image.offset };
+            self.queue.borrow_mut().place(address, ticket.clone());
+        }
+        self.batches.set(self.batches.get() + 1);
+        let driver = self.clone();
+        self.environment.spawn(async move {
+            let written = driver.write_pieces(&batch, &outgoing).await;
+            driver.end_batch(&batch, &outgoing, written);
+            driver.batches.set(driver.batches.get() - 1);
+            driver.bell.ring();
+        });
+    }
+
+    async fn write_pieces(
+        self: &Rc<Self>,
+        batch: &PlacedBatch,
+        outgoing: &[Outgoing],
+    ) -> io::Result<()> {
+        let file = self.file(batch.slot).ok_or(io::ErrorKind::NotFound)?;
+        let progress = Rc::new(BatchProgress::default());
+        let mut done = 0;
+        while done < batch.bytes && progress.failed.borrow().is_none() {
+            let bytes = self.flow.begin_write(|| self.now()).await.min(batch.bytes - done);
+            // Reads leave some memory to writes, so that this ends soon.
+            let mut stage = self.stages.wait(&self.environment, bytes as usize).await;
+            fill(batch, outgoing, done, stage.as_mut_slice(bytes as usize));
+            self.begin_piece(&file, (Arc::new(stage), bytes), batch.offset + done, &progress);
+            done += bytes;
+        }
+        self.bell.until(|| (progress.under_way.get() == 0).then_some(())).await;
+        progress.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn begin_piece(
+        self: &Rc<Self>,
+        file: &FileOf<E>,
+        (stage, bytes): (Arc<PooledStage>, u32),
+        offset: u32,
+        progress: &Rc<BatchProgress>,
+    ) {
+        progress.under_way.set(progress.under_way.get() + 1);
+        let (driver, file, progress) = (self.clone(), file.clone(), progress.clone());
+        self.environment.spawn(async move {
+            let message = stage.message(0, bytes as usize);
+            let writing = file.write_at(message, u64::from(offset));
+            match driver.timed(FileUse::Write, writing).await {
+                Ok(()) => count(&driver.cells.counters.written_bytes, bytes.into()),
+                Err(error) => *progress.failed.borrow_mut() = Some(error),
+            }
+            drop(stage);
+            progress.under_way.set(progress.under_way.get() - 1);
+            driver.flow.end_write();
+            driver.bell.ring();
+        });
+    }
+
+    fn end_batch(&self, batch: &PlacedBatch, outgoing: &[Outgoing], written: io::Result<()>) {
+        let now = self.now();
+        if let Err(error) = written {
+            let lost = self.log.borrow_mut().fail(batch);
+            self.tombstones.borrow_mut().push_lost(lost, now);
+            let tickets = self.queue.borrow_mut().take_placed_in(batch.sequence);
+            let error = WriteError::Io(error.to_string());
+            tickets.into_iter().for_each(|ticket| ticket.decide(Err(error.clone())));
+            return;
+        }
+        self.note_written();
+        let images = outgoing.iter().map(|it| extent_bytes(it.object.payload_bytes.into()));
+        count(&self.cells.counters.image_bytes, images.sum());
+        count(&self.cells.counters.written_objects, outgoing.len() as u64);
+        self.bury_changed(batch, outgoing);
+        let announced = self.log.borrow_mut().complete(batch);
+        if self.log.borrow().sync_point().is_some() {
+            self.tombstones.borrow_mut().note_written(now);
+        }
+        for Written { address, .. } in announced {
+            let ticket = self.queue.borrow_mut().take_placed(address);
+            if let Some(ticket) = ticket {
+                ticket.decide(Ok(address));
+            }
+        }
+    }
+
+    /// Objects whose memory was given to others while it was copied: their entries are on the disk
+    /// already, so a tombstone follows.
+    fn bury_changed(&self, batch: &PlacedBatch, outgoing: &[Outgoing]) {
+        for (image, Outgoing { object, source }) in batch.images.iter().zip(outgoing) {
+            if source.is_of(object.generation) {
+                continue;
+            }
+            let address = DiskAddress { sequence: batch.sequence, offset: image.offset };
+            let (hash, generation) = (object.hash, object.generation);
+            let void = Tombstone { hash, generation, sequence: batch.sequence };
+            self.tombstones.borrow_mut().push_lost(vec![void], self.now());
+            let ticket = self.queue.borrow_mut().take_placed(address);
+            if let Some(ticket) = ticket {
+                ticket.decide(Err(WriteError::Changed));
+            }
+        }
+    }
+}
+
+/// Fills a piece of a batch that begins `start` bytes behind the begin of the batch.
+fn fill(batch: &PlacedBatch, outgoing: &[Outgoing], start: u32, piece: &mut [u8]) {
+    let (start, end) = (start as usize, start as usize + piece.len());
+    let mut filled = start;
+    if start < batch.summary.len() {
+        let stop = batch.summary.len().min(end);
+        piece[..stop - start].copy_from_slice(&batch.summary[start..stop]);
+        filled = stop;
+    }
+    for (image, outgoing) in batch.images.iter().zip(outgoing) {
+        let first = (image.offset - batch.offset) as usize;
+        let last = first + image.bytes as usize;
+        if last <= start {
+            continue;
+        }
+        if first >= end {
+            break;
+        }
+        let (from, to) = (first.max(start), last.min(end));
+        piece[filled - start..from - start].fill(0);
+        outgoing.source.copy(from - first, &mut piece[from - start..to - start]);
+        filled = to;
+    }
+    piece[filled - start..].fill(0);
+}

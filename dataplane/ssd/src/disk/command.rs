@@ -1,0 +1,54 @@
+//! What is asked of a disk. Invariant: a call whose disk has gone learns it, because its promise is
+//! dropped.
+
+use super::error::{ListError, ReadError, WriteError};
+use super::listing::{ListCursor, ListedPage};
+use crate::answer::AnswerPromise;
+use crate::log::NewObject;
+use crate::source::ImageSource;
+use crate::stage::StagedBytes;
+use perigee_schemas::disk_address::DiskAddress;
+
+/// An object to write, and where its image is.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// What it is.
+    pub object: NewObject,
+    /// Its extent in memory.
+    pub source: ImageSource,
+}
+
+/// A copy that must not come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoidCopy {
+    /// Hash that it was written under.
+    pub hash: u128,
+    /// Its generation.
+    pub generation: u64,
+}
+
+/// Bytes of an image to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskPiece {
+    /// Of the first byte.
+    pub address: DiskAddress,
+    /// How many.
+    pub bytes: u32,
+    /// Where in the same segment the generation of the image is, and which one it must be.
+    pub guard: Option<(DiskAddress, u64)>,
+}
+
+pub(super) type WritePromise = AnswerPromise<Vec<Result<DiskAddress, WriteError>>>;
+pub(super) type VoidPromise = AnswerPromise<Result<(), WriteError>>;
+pub(super) type ReadPromise = AnswerPromise<Vec<Result<StagedBytes, ReadError>>>;
+pub(super) type ListPromise = AnswerPromise<Result<ListedPage, ListError>>;
+
+/// What the door asks.
+pub(super) enum DiskCommand {
+    Write(Vec<Outgoing>, WritePromise),
+    Bury(Vec<VoidCopy>, VoidPromise),
+    Read(Vec<DiskPiece>, ReadPromise),
+    List(Option<ListCursor>, ListPromise),
+    RemoveAll(VoidPromise),
+    Close(Option<AnswerPromise<()>>),
+}

@@ -1,0 +1,230 @@
+//! A disk on its shard: what its tasks share.
+//! Invariant: each operation on a file is counted from its begin to its end, also when nothing
+//! waits for it any more.
+
+use super::bell::ChangeBell;
+use super::command::DiskCommand;
+use super::error::WriteError;
+use super::event::{DiskEvent, OnDiskEvent};
+use super::flow::Flow;
+use super::folder::{DiskFolder, FileOf};
+use super::health::HealthRecord;
+use super::listing::Listing;
+use super::status::{DiskCells, count};
+use super::tombstone_queue::TombstoneQueue;
+use super::write_queue::WriteQueue;
+use crate::answer::AnswerPromise;
+use crate::limits::STALL_LOOK;
+use crate::log::Log;
+use crate::stage::StagePool;
+use perigee_shard::Environment;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What an operation on a file is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileUse {
+    Read,
+    Write,
+}
+
+pub(super) struct DiskDriver<E: Environment> {
+    pub(super) environment: E,
+    pub(super) folder: Rc<DiskFolder<E>>,
+    pub(super) log: RefCell<Log>,
+    pub(super) stages: Arc<StagePool>,
+    pub(super) flow: Flow,
+    /// Rung when anything that the writer waits for has changed.
+    pub(super) bell: ChangeBell,
+    pub(super) queue: RefCell<WriteQueue>,
+    pub(super) tombstones: RefCell<TombstoneQueue>,
+    pub(super) removals: RefCell<Vec<super::command::VoidPromise>>,
+    pub(super) closing: RefCell<Option<Vec<AnswerPromise<()>>>>,
+    pub(super) batches: Cell<usize>,
+    pub(super) listing: RefCell<Option<Listing>>,
+    pub(super) listed: Cell<u64>,
+    pub(super) cells: Arc<DiskCells>,
+    health: RefCell<HealthRecord>,
+    on_event: OnDiskEvent,
+    /// When each operation under way began.
+    under_way: RefCell<BTreeMap<u64, (FileUse, Duration)>>,
+    numbered: Cell<u64>,
+    has_ended: Cell<bool>,
+}
+
+impl<E: Environment> DiskDriver<E> {
+    pub(super) fn new(
+        environment: &E,
+        folder: Rc<DiskFolder<E>>,
+        log: Log,
+        stages: Arc<StagePool>,
+        on_event: OnDiskEvent,
+    ) -> Rc<Self> {
+        let driver = Rc::new(Self {
+            environment: environment.clone(),
+            folder,
+            log: RefCell::new(log),
+            stages,
+            flow: Flow::default(),
+            bell: ChangeBell::default(),
+            queue: RefCell::default(),
+            tombstones: RefCell::default(),
+            removals: RefCell::default(),
+            closing: RefCell::default(),
+            batches: Cell::new(0),
+            listing: RefCell::default(),
+            listed: Cell::new(0),
+            cells: Arc::default(),
+            health: RefCell::default(),
+            on_event,
+            under_way: RefCell::default(),
+            numbered: Cell::new(0),
+            has_ended: Cell::new(false),
+        });
+        driver.cells.set_oldest(driver.log.borrow().oldest());
+        driver.publish();
+        driver
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.environment.now()
+    }
+
+    /// Takes what the door asks.
+    pub(super) fn take(self: &Rc<Self>, command: DiskCommand) {
+        match command {
+            DiskCommand::Write(objects, promise) => self.take_write(objects, promise),
+            DiskCommand::Bury(copies, promise) => self.take_burial(&copies, promise),
+            DiskCommand::Read(pieces, promise) => return self.take_read(&pieces, promise),
+            DiskCommand::List(from, promise) => return self.take_list(from, promise),
+            DiskCommand::RemoveAll(promise) if self.is_closing() => {
+                promise.give(Err(WriteError::Log(crate::log::LogError::Closed)));
+            }
+            DiskCommand::RemoveAll(promise) => self.removals.borrow_mut().push(promise),
+            DiskCommand::Close(promise) => {
+                self.closing.borrow_mut().get_or_insert_default().extend(promise);
+            }
+        }
+        self.bell.ring();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.borrow().is_some()
+    }
+
+    /// Carries out an operation on a file, counted.
+    pub(super) async fn timed<T>(
+        &self,
+        work: FileUse,
+        operation: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let (begun, number) = (self.now(), self.numbered.get());
+        self.numbered.set(number + 1);
+        self.under_way.borrow_mut().insert(number, (work, begun));
+        let result = operation.await;
+        self.under_way.borrow_mut().remove(&number);
+        let took = self.now().saturating_sub(begun).as_nanos() as u64;
+        let counters = &self.cells.counters;
+        count(if work == FileUse::Read { &counters.read_ns } else { &counters.write_ns }, took);
+        if let Err(error) = &result {
+            self.note_error(work, error);
+        }
+        result
+    }
+
+    fn note_error(&self, work: FileUse, error: &io::Error) {
+        count(&self.cells.counters.errors, 1);
+        let now = self.now();
+        tracing::warn!(disk = %self.folder.path.display(), %error, ?work, "The disk fails");
+        match work {
+            FileUse::Read => self.health.borrow_mut().note_read_error(now, error),
+            FileUse::Write => self.health.borrow_mut().note_write_error(now, error),
+        }
+        self.publish();
+    }
+
+    pub(super) fn note_written(&self) {
+        self.health.borrow_mut().note_write();
+        self.publish();
+    }
+
+    pub(super) fn note_log_end(&self, reason: &str) {
+        self.health.borrow_mut().note_log_end(reason);
+        self.publish();
+    }
+
+    pub(super) fn takes_reads(&self) -> bool {
+        self.health.borrow().takes_reads()
+    }
+
+    /// The error of writes at present, if they are refused.
+    pub(super) fn refusal(&self) -> Option<WriteError> {
+        let takes_writes = self.health.borrow().takes_writes(self.now());
+        (!takes_writes).then(|| WriteError::State(self.cells.state()))
+    }
+
+    /// Tells what has changed: the state, and the sizes that any thread can see.
+    pub(super) fn publish(&self) {
+        let state = self.health.borrow().state();
+        if self.cells.set_state(state.clone()) {
+            let (disk, name) = (self.folder.path.display(), state.health.name());
+            match state.reason.as_str() {
+                "" => tracing::info!(%disk, state = name, "The disk is well again"),
+                reason => tracing::warn!(%disk, state = name, reason, "The disk has a new state"),
+            }
+            (self.on_event)(DiskEvent::State(state));
+        }
+        let log = self.log.borrow();
+        let segment_bytes = u64::from(log.superblock().segment_bytes);
+        let (capacity, used) = (u64::from(log.superblock().segments), log.live_segments() as u64);
+        self.cells.capacity_bytes.store(capacity * segment_bytes, Ordering::Relaxed);
+        self.cells.used_bytes.store(used * segment_bytes, Ordering::Relaxed);
+    }
+
+    /// Copies of older segments than the oldest one have gone for good.
+    pub(super) fn tell_recycled(&self) {
+        self.publish();
+        let oldest = self.log.borrow().oldest();
+        self.cells.set_oldest(oldest);
+        (self.on_event)(DiskEvent::Recycled { oldest });
+    }
+
+    /// Looks now and then whether an operation hangs, until the disk has ended.
+    pub(super) async fn watch(self: Rc<Self>) {
+        while !self.has_ended.get() {
+            self.environment.sleep(STALL_LOOK).await;
+            let now = self.now();
+            let (mut all, mut reads) = (Duration::ZERO, Duration::ZERO);
+            for (work, begun) in self.under_way.borrow().values() {
+                let length = now.saturating_sub(*begun);
+                all = all.max(length);
+                reads = if *work == FileUse::Read { reads.max(length) } else { reads };
+            }
+            self.health.borrow_mut().note_stall(all, reads);
+            self.watch_listing();
+            self.publish();
+        }
+    }
+
+    pub(super) fn end(&self) {
+        self.has_ended.set(true);
+    }
+
+    /// The file of a slot that has one.
+    pub(super) fn file(&self, slot: u32) -> Option<FileOf<E>> {
+        self.folder.slots.borrow().get(&slot).cloned()
+    }
+
+    /// Writes bytes of our own, whole blocks.
+    pub(super) async fn put(&self, file: &FileOf<E>, bytes: &[u8], offset: u32) -> io::Result<()> {
+        let writing = self.folder.write(&self.stages, file, bytes, offset);
+        self.timed(FileUse::Write, writing).await?;
+        count(&self.cells.counters.written_bytes, bytes.len() as u64);
+        Ok(())
+    }
+}

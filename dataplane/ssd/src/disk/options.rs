@@ -1,0 +1,49 @@
+//! Where a disk lies, what it may use, and what it is. Invariant: an identity stays with its
+//! folder.
+
+use super::event::OnDiskEvent;
+use perigee_schemas::Identity;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a disk lies and what it may use.
+#[derive(Clone)]
+pub struct DiskOptions {
+    /// Folder of the user, in which the disk has a folder of its own.
+    pub path: PathBuf,
+    /// Most bytes of its files; 0 for nine tenths of what is free and of what it has already.
+    pub capacity_bytes: u64,
+    /// Bytes of a segment; 0 to have them chosen. A folder that is there keeps its own.
+    pub segment_bytes: u32,
+    /// Cluster whose objects it keeps.
+    pub cluster: String,
+    /// Hears of changes.
+    pub on_event: OnDiskEvent,
+}
+
+impl fmt::Debug for DiskOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DiskOptions")
+            .field("path", &self.path)
+            .field("capacity_bytes", &self.capacity_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a disk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSpec {
+    /// Its identity, which stays.
+    pub id: Identity,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Most bytes of its segments.
+    pub capacity_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+    /// The first segment that can be read.
+    pub oldest: u32,
+    /// Whether its files go past the page cache.
+    pub direct: bool,
+}

@@ -1,0 +1,116 @@
+//! What any thread can see of a disk. Invariant: the disk's shard writes it, others read it.
+
+use super::health::DiskState;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How a disk does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskStatus {
+    /// How far it can be used, and why.
+    pub state: DiskState,
+    /// Most bytes of its segments.
+    pub capacity_bytes: u64,
+    /// Bytes of segments that can be read.
+    pub used_bytes: u64,
+    /// The first segment that can be read.
+    pub oldest: u32,
+    /// What it has done since it was opened.
+    pub counters: DiskCounters,
+}
+
+/// What a disk has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounters {
+    /// Objects that were written.
+    pub written_objects: u64,
+    /// Bytes of their images.
+    pub image_bytes: u64,
+    /// All bytes that were written.
+    pub written_bytes: u64,
+    /// Pieces that were read.
+    pub read_pieces: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Time that reads of the file took, in sum, in nanoseconds.
+    pub read_ns: u64,
+    /// Time that writes of the file took, in sum, in nanoseconds.
+    pub write_ns: u64,
+    /// Copies that were made void.
+    pub buried: u64,
+    /// Operations that failed.
+    pub errors: u64,
+}
+
+macro_rules! cells {
+    ($($name:ident),*) => {
+        /// Counters as the shard writes them.
+        #[derive(Debug, Default)]
+        pub(super) struct CounterCells { $(pub(super) $name: AtomicU64),* }
+
+        impl CounterCells {
+            fn read(&self) -> DiskCounters {
+                DiskCounters { $($name: self.$name.load(Ordering::Relaxed)),* }
+            }
+        }
+    };
+}
+
+cells!(
+    written_objects,
+    image_bytes,
+    written_bytes,
+    read_pieces,
+    read_bytes,
+    read_ns,
+    write_ns,
+    buried,
+    errors
+);
+
+/// Adds to a counter.
+pub(super) fn count(cell: &AtomicU64, more: u64) {
+    cell.fetch_add(more, Ordering::Relaxed);
+}
+
+/// What the shard of a disk shares with its door.
+#[derive(Debug, Default)]
+pub(super) struct DiskCells {
+    state: Mutex<DiskState>,
+    oldest: AtomicU32,
+    pub(super) capacity_bytes: AtomicU64,
+    pub(super) used_bytes: AtomicU64,
+    pub(super) counters: CounterCells,
+}
+
+impl DiskCells {
+    pub(super) fn state(&self) -> DiskState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of a state; true if it is another one.
+    pub(super) fn set_state(&self, state: DiskState) -> bool {
+        let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = *known != state;
+        *known = state;
+        is_other
+    }
+
+    pub(super) fn oldest(&self) -> u32 {
+        self.oldest.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_oldest(&self, oldest: u32) {
+        self.oldest.store(oldest, Ordering::Release);
+    }
+
+    pub(super) fn status(&self) -> DiskStatus {
+        DiskStatus {
+            state: self.state(),
+            capacity_bytes: self.capacity_bytes.load(Ordering::Relaxed),
+            used_bytes: self.used_bytes.load(Ordering::Relaxed),
+            oldest: self.oldest(),
+            counters: self.counters.read(),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Disks on real file systems, through the door and a real shard.
+#![expect(clippy::unwrap_used, reason = "the functions that tests share fail their test")]
+
+mod file_systems;
+mod folder;
+mod host;
+mod kills;
+mod listing;
