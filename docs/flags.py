@@ -33,6 +33,7 @@ COMMANDS = (
     ["bench", "master"],
     ["bench", "trace"],
     ["bench", "policy"],
+    ["bench", "disk"],
     ["bench", "machine"],
     ["bench", "compare"],
 )

@@ -7,11 +7,12 @@ use perigee_flags::{ProcessEnvironment, nearest};
 
 use crate::error::BenchError;
 use crate::run::{Output, Tool};
-use crate::{compare, engine, machine, master, nic, policy, store, trace};
+use crate::{compare, disk, engine, machine, master, nic, policy, store, trace};
 
 const TOOLS: &[&Tool] = &[
     &nic::TOOL,
     &store::TOOL,
+    &disk::TOOL,
     &engine::TOOL,
     &master::TOOL,
     &trace::TOOL,

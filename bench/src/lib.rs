@@ -7,6 +7,7 @@ mod baseline;
 mod command;
 mod compare;
 mod cpu;
+mod disk;
 mod ends;
 mod engine;
 mod error;

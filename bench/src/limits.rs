@@ -93,5 +93,11 @@ pub(crate) const STORED_CALLS_MAX: usize = 1024;
 pub(crate) const SEGMENT_POOLS: u64 = 3;
 /// Leases of a cluster that is not ours: Mooncake's default of five seconds, and some.
 pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
+/// Sizes of objects on a disk.
+pub(crate) const DISK_SIZES: [u64; 2] = [128 << 10, 1 << 20];
+/// Objects that are written at once.
+pub(crate) const DISK_WRITE_DEPTH: u64 = 8;
+/// Longest wait for a disk to open.
+pub(crate) const DISK_DEADLINE: Duration = Duration::from_secs(60);
 /// Most blocks of a pool that a policy is played with.
 pub(crate) const POOL_BLOCKS_MAX: u64 = 1 << 28;

@@ -54,7 +54,7 @@ impl Format {
 pub(crate) struct Report {
     /// [`FORMAT`].
     pub(crate) format: String,
-    /// `nic`, `store`, `engine`, `master`, `trace`, `policy` or `machine`.
+    /// `nic`, `store`, `disk`, `engine`, `master`, `trace`, `policy` or `machine`.
     pub(crate) tool: String,
     /// False if the run ended before all rows were taken.
     pub(crate) complete: bool,

@@ -1,0 +1,113 @@
+//! `perigee bench disk`: the log of objects on a disk, beside fio on the same files.
+//! Invariant: fio reads and writes as much at once, in blocks of the same size, in turn with the
+//! rows; what a run writes lies in a folder of its own, which it removes.
+
+use crate::baseline::rounds::{Baseline as _, Beside, Taken};
+use crate::error::BenchError;
+use crate::load::drive::{Measured, Span, drive};
+use crate::report::{Cell, Figure, Goal, RateUnit, Report, Row};
+use crate::run::{Run, Tool};
+use crate::stop::Stop;
+use end::DiskEnd;
+use fio::{FIO, Fio};
+use settings::{APPEND, DiskSettings, EXAMPLES, PROGRAM, READ};
+use worker::DiskWorker;
+
+mod end;
+mod fio;
+mod settings;
+mod worker;
+
+/// Part of fio's rate that a row has at least.
+const GOAL: f64 = 0.9;
+
+/// The tool.
+pub(crate) const TOOL: Tool = Tool { name: "disk", program: PROGRAM, examples: EXAMPLES, run };
+
+fn run(run: Run<'_>) -> Result<(), BenchError> {
+    let settings = DiskSettings::of(&run.settings)?;
+    run.measure(|_, stop, report| {
+        report.loopback = true;
+        let end = DiskEnd::start(&settings)?;
+        let fio = settings.with_fio && fio::is_here();
+        notes(&settings, fio, report);
+        let outcome = measure(&settings, (&end, fio), stop, report);
+        for (operation, what) in [(APPEND, "append"), (READ, "read")] {
+            let rows = report.rows.iter().filter(|row| row.operation == operation);
+            let worst = Figure::worst(rows, what, FIO);
+            report.figures.extend(worst.map(|figure| figure.with_goal(Goal::AtLeast(GOAL))));
+        }
+        end.stop();
+        outcome
+    })
+}
+
+fn notes(settings: &DiskSettings, fio: bool, report: &mut Report) {
+    report.notes.push(
+        "an operation is a call of one object; append: objects that the log writes in batches; read: whole objects at \
+         random"
+            .to_owned(),
+    );
+    let beside = match (settings.with_fio, fio) {
+        (true, true) => "fio runs before and after each round, io_uring, O_DIRECT, fixed buffers",
+        (true, false) => "fio is not installed: rows are held against nothing",
+        (false, _) => "rows are held against nothing",
+    };
+    report.notes.push(beside.to_owned());
+}
+
+fn measure(
+    settings: &DiskSettings,
+    (end, with_fio): (&DiskEnd, bool),
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    for operation in &settings.operations {
+        for bytes in &settings.sizes {
+            let places = if *operation == READ { end.fill(*bytes)? } else { Vec::new() };
+            for depth in settings.depths(operation) {
+                let mut workers = [DiskWorker::new(end, *bytes, depth, places.clone())];
+                let fio = with_fio.then(|| Fio::new(end, operation, *bytes, depth));
+                let load = &mut |span: &Span| drive(&mut workers, span, stop);
+                let taken = beside(settings, fio, load)?;
+                let cell =
+                    Cell { operation, bytes: *bytes, depth, threads: 1, unit: RateUnit::Bytes };
+                report.rows.push(Row::of(&cell, &taken));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A load in rounds, each between two takes of fio. All count: a disk is never as quiet as memory,
+/// so what is compared is taken close together.
+fn beside(
+    settings: &DiskSettings,
+    fio: Option<Fio<'_>>,
+    load: &mut dyn FnMut(&Span) -> Result<Measured, BenchError>,
+) -> Result<Taken, BenchError> {
+    let part = settings.span.part(settings.rounds);
+    let mut taken = Taken::from(Measured::default());
+    let Some(mut fio) = fio else {
+        for _ in 0..settings.rounds {
+            taken.load.add(&load(&part)?);
+        }
+        return Ok(taken);
+    };
+    let mut beside = Beside::new(FIO);
+    for _ in 0..settings.rounds {
+        let before = fio.measure(part.duration / 2)?;
+        let measured = load(&part)?;
+        let after = fio.measure(part.duration / 2)?;
+        let rate = f64::midpoint(before.rate(), after.rate());
+        beside.ratios.push(measured.rate() / rate.max(1e-9));
+        beside.measured.add(&before);
+        beside.measured.add(&after);
+        taken.load.add(&measured);
+    }
+    taken.beside.push(beside);
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests;

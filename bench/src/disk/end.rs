@@ -1,0 +1,170 @@
+//! A disk of the run's own, and the object that all of its copies have in them.
+//! Invariant: the folder of a run is gone when it has ended.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use perigee_memory::segment::SegmentOptions;
+use perigee_memory::{Segment, crc32c};
+use perigee_schemas::disk_address::DiskAddress;
+use perigee_schemas::extent::extent_bytes;
+use perigee_shard::{CallReply, Environment, Shard, ShardEnvironment, ShardOptions};
+use perigee_ssd::format::Labels;
+use perigee_ssd::log::NewObject;
+use perigee_ssd::{Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, WriteError, image};
+
+use super::settings::DiskSettings;
+use crate::error::BenchError;
+use crate::limits::{ANSWER_DEADLINE, CLOSE_DEADLINE, DISK_DEADLINE, START_DEADLINE};
+use crate::load::content;
+
+/// Generation of all objects of a run.
+pub(super) const GENERATION: u64 = 1;
+
+/// An answer about one object that is written.
+pub(super) type DiskWriting = Answer<Vec<Result<DiskAddress, WriteError>>>;
+
+/// A disk of the run's own.
+pub(super) struct DiskEnd {
+    pub(super) disk: Disk,
+    pub(super) spec: DiskSpec,
+    shard: Shard,
+    /// The shard ends when this goes.
+    running: CallReply<ShardEnvironment, ()>,
+    /// Images of the sizes of a run, one after the other.
+    memory: Arc<Segment>,
+    images: Vec<(u64, u64, u32)>,
+    folder: RunFolder,
+    pool_bytes: u64,
+}
+
+/// A folder that goes with the run.
+#[derive(Debug)]
+struct RunFolder(PathBuf);
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("warning: {} is left behind: {error}", self.0.display());
+        }
+    }
+}
+
+impl DiskEnd {
+    /// A shard and an empty disk on it.
+    pub(super) fn start(settings: &DiskSettings) -> Result<Self, BenchError> {
+        let number = getrandom::u64().map_err(std::io::Error::other)?;
+        let folder = settings.path.join(format!("perigee-bench-{number:016x}"));
+        std::fs::create_dir_all(&folder)?;
+        let folder = RunFolder(folder);
+        let (send, started) = channel();
+        let main = move |environment: ShardEnvironment| async move {
+            let (call, reply) = environment.ask::<()>();
+            let _ = send.send(reply);
+            call.await;
+        };
+        let failed = |error: &dyn std::fmt::Display| BenchError::program("disk", error);
+        let shard = Shard::start(ShardOptions::named("perigee-disk"), main);
+        let shard = shard.map_err(|error| failed(&error))?;
+        let running = started.recv_timeout(START_DEADLINE).map_err(|error| failed(&error))?;
+        let options = DiskOptions {
+            path: folder.0.clone(),
+            capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
+            segment_bytes: 0,
+            cluster: "perigee-bench".to_owned(),
+            on_event: Arc::new(|_| ()),
+        };
+        let opening = Disk::open::<ShardEnvironment>(&shard.mailbox(), options);
+        let opened = opening.wait(DISK_DEADLINE).map_err(|error| failed(&error))?;
+        let opened = opened.map_err(|error| failed(&error))?;
+        let (memory, images) = images(settings)?;
+        let (disk, spec) = (opened.disk, opened.spec);
+        let pool_bytes = settings.pool_bytes;
+        Ok(Self { disk, spec, shard, running, memory, images, folder, pool_bytes })
+    }
+
+    /// Folder of the disk's files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.spec.folder
+    }
+
+    /// Begins to write an object.
+    pub(super) fn write(&self, bytes: u64, number: u64) -> Result<DiskWriting, BenchError> {
+        let found = self.images.iter().find(|(size, ..)| *size == bytes);
+        let (_, offset, checksum) = *found.ok_or_else(|| lost(bytes))?;
+        let source = ImageSource::of_segment(self.memory.clone(), offset, bytes as u32);
+        let key = format!("perigee-bench-{bytes}-{number}").into_bytes();
+        let object = NewObject {
+            hash: u128::from(bytes) << 64 | u128::from(number),
+            generation: GENERATION,
+            payload_bytes: bytes as u32,
+            checksum,
+            flags: 0,
+            frequency: 0,
+            labels: Labels { key, ..Labels::default() },
+        };
+        let outgoing = Outgoing { object, source: source.ok_or_else(|| lost(bytes))? };
+        Ok(self.disk.write(vec![outgoing]))
+    }
+
+    /// Fills the pool with objects of a size: where they are.
+    pub(super) fn fill(&self, bytes: u64) -> Result<Vec<DiskAddress>, BenchError> {
+        let mut places = Vec::new();
+        let mut writing = std::collections::VecDeque::new();
+        for number in 0..self.pool_bytes / bytes {
+            writing.push_back(self.write(bytes, number)?);
+            if writing.len() as u64 * bytes >= 16 << 20 {
+                places.extend(writing.pop_front().map(written).transpose()?);
+            }
+        }
+        for left in writing {
+            places.push(written(left)?);
+        }
+        let oldest = self.disk.oldest();
+        places.retain(|place| place.sequence > oldest);
+        Ok(places)
+    }
+
+    /// Ends the disk and its shard.
+    pub(super) fn stop(self) {
+        let _ = self.disk.close().wait(ANSWER_DEADLINE);
+        drop(self.running);
+        let _ = self.shard.join(CLOSE_DEADLINE);
+        drop(self.folder);
+    }
+}
+
+/// Where an object was written.
+pub(super) fn written(writing: DiskWriting) -> Result<DiskAddress, BenchError> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::program("disk", error);
+    let mut written = writing.wait(ANSWER_DEADLINE).map_err(|error| failed(&error))?;
+    let first = written.pop().ok_or_else(|| failed(&"no answer about the object"))?;
+    first.map_err(|error| failed(&error))
+}
+
+fn lost(bytes: u64) -> BenchError {
+    BenchError::Corrupt { key: format!("The image of {bytes} bytes in memory") }
+}
+
+/// One image of each size, with its offset and its checksum.
+type Images = (Arc<Segment>, Vec<(u64, u64, u32)>);
+
+fn images(settings: &DiskSettings) -> Result<Images, BenchError> {
+    let room: u64 = settings.sizes.iter().map(|bytes| extent_bytes(*bytes)).sum();
+    let memory = Segment::create(room.next_multiple_of(1 << 20), &SegmentOptions::default())?;
+    let (mut offset, mut images) = (0, Vec::new());
+    for bytes in &settings.sizes {
+        let mut payload = vec![0; *bytes as usize];
+        content::fill(&mut payload, *bytes);
+        let image = image::of_payload(&payload, GENERATION);
+        let is_populated = memory.populate(offset, image.len() as u64).is_ok();
+        let place = memory.range(offset, image.len() as u64).filter(|_| is_populated);
+        let place = place.ok_or_else(|| lost(*bytes))?;
+        // SAFETY: the range was just checked and has its pages.
+        unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), place, image.len()) };
+        images.push((*bytes, offset, crc32c(&payload)));
+        offset += image.len() as u64;
+    }
+    Ok((Arc::new(memory), images))
+}

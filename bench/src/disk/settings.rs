@@ -1,0 +1,131 @@
+//! Settings of `perigee bench disk`. Invariant: what is in flight at once fits into what a disk
+//! takes at once.
+
+use std::path::PathBuf;
+
+use perigee_flags::{Flag, Program, Settings, ValueKind};
+use perigee_ssd::limits::QUEUED_BYTES_MAX;
+
+use crate::error::BenchError;
+use crate::limits::{BUFFER_BYTES_MAX, DEPTH_MAX, DISK_SIZES, DISK_WRITE_DEPTH};
+use crate::load::drive::Span;
+use crate::report::bytes_text;
+use crate::settings;
+
+pub(super) const APPEND: &str = "append";
+pub(super) const READ: &str = "read";
+
+const WHERE: &[Flag] = &[
+    Flag::new("path", ValueKind::Text, ".", "Folder on the disk; what is made in it is removed"),
+    Flag::new("pool", ValueKind::SizeBytes, "1GiB", "Bytes of objects that are read at random")
+        .within(64 << 20, BUFFER_BYTES_MAX),
+];
+
+const LOAD: &[Flag] = &[
+    Flag::new("operation", ValueKind::Text, "all", "append, read, or all in this order")
+        .one_of(&["all", APPEND, READ]),
+    settings::size("0", "Bytes per object; 0 is 128 KiB and 1 MiB"),
+    Flag::new(
+        "depth",
+        ValueKind::Int64,
+        "0",
+        "Objects in flight; 0 is 8 of append, and 1, 8 and 32 of read",
+    )
+    .within(0, DEPTH_MAX),
+    settings::DURATION,
+    Flag::new("fio", ValueKind::Bool, "true", "Hold rows against fio where it is installed"),
+    settings::ROUNDS,
+];
+
+/// The command as its settings see it.
+pub(super) const PROGRAM: Program = Program {
+    name: "perigee bench disk",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "the log of objects on a disk, beside fio",
+    variable_prefix: "PERIGEE_BENCH_DISK_",
+    words: &[],
+    tables: &[("Disk", WHERE), ("Load", LOAD), ("Output", settings::OUTPUT)],
+};
+
+/// Examples of the help text.
+pub(super) const EXAMPLES: &[&str] = &[
+    "perigee bench disk --path /mnt/ssd",
+    "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
+];
+
+/// The settings of one run.
+#[derive(Debug, Clone)]
+pub(super) struct DiskSettings {
+    pub(super) path: PathBuf,
+    pub(super) pool_bytes: u64,
+    pub(super) operations: Vec<&'static str>,
+    pub(super) sizes: Vec<u64>,
+    depth: u64,
+    pub(super) span: Span,
+    pub(super) rounds: u32,
+    pub(super) with_fio: bool,
+}
+
+impl DiskSettings {
+    /// Of the values of the flags.
+    pub(super) fn of(settings: &Settings) -> Result<Self, BenchError> {
+        let read = Self {
+            path: settings.text("path").into(),
+            pool_bytes: settings.integer("pool"),
+            operations: match settings.text("operation") {
+                APPEND => vec![APPEND],
+                READ => vec![READ],
+                _ => vec![APPEND, READ],
+            },
+            sizes: match settings.integer("size") {
+                0 => DISK_SIZES.to_vec(),
+                bytes => vec![bytes],
+            },
+            depth: settings.integer("depth"),
+            span: settings::duration(settings),
+            rounds: settings.integer("rounds"),
+            with_fio: settings.bool("fio"),
+        };
+        read.check()?;
+        Ok(read)
+    }
+
+    /// How many objects are in flight in each row of an operation.
+    pub(super) fn depths(&self, operation: &str) -> Vec<u64> {
+        match (self.depth, operation) {
+            (0, APPEND) => vec![DISK_WRITE_DEPTH],
+            (0, _) => vec![1, DISK_WRITE_DEPTH, 32],
+            (depth, _) => vec![depth],
+        }
+    }
+
+    /// The largest object.
+    pub(super) fn largest(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        let deepest = self.operations.iter().flat_map(|operation| self.depths(operation)).max();
+        let at_once = self.largest().saturating_mul(deepest.unwrap_or(1));
+        if !self.largest().is_multiple_of(4096) {
+            return Err(BenchError::conflict(
+                "fio past the page cache needs whole blocks: pass a --size that is a multiple of 4 KiB",
+            ));
+        }
+        if at_once > QUEUED_BYTES_MAX {
+            return Err(BenchError::conflict(format!(
+                "{} in flight are more than the {} that a disk takes at once; pass a smaller --depth or --size",
+                bytes_text(at_once),
+                bytes_text(QUEUED_BYTES_MAX)
+            )));
+        }
+        if self.largest() * 8 > self.pool_bytes {
+            return Err(BenchError::conflict(format!(
+                "A pool of {} has fewer than eight objects of {}; pass a larger --pool",
+                bytes_text(self.pool_bytes),
+                bytes_text(self.largest())
+            )));
+        }
+        Ok(())
+    }
+}
