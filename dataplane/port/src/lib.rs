@@ -26,3 +26,4 @@ pub use frames::Frames;
 pub use greeting::{connect, greet};
 pub use limits::{FRAME_DEADLINE, GREETING_DEADLINE};
 pub use port::{Port, PortOptions, Service};
+pub use signal::WakerList;

@@ -6,11 +6,11 @@ use std::task::{Poll, Waker};
 
 /// Those who wait.
 #[derive(Debug, Default)]
-pub(crate) struct WakerList(RefCell<Vec<Waker>>);
+pub struct WakerList(RefCell<Vec<Waker>>);
 
 impl WakerList {
     /// Resolves when `is_met`; looks at it now and after each [`WakerList::raise`].
-    pub(crate) async fn wait_until(&self, is_met: impl Fn() -> bool) {
+    pub async fn wait_until(&self, is_met: impl Fn() -> bool) {
         poll_fn(|context| {
             if is_met() {
                 return Poll::Ready(());
@@ -25,7 +25,7 @@ impl WakerList {
     }
 
     /// Has all who wait look again.
-    pub(crate) fn raise(&self) {
+    pub fn raise(&self) {
         let waiting = std::mem::take(&mut *self.0.borrow_mut());
         waiting.into_iter().for_each(Waker::wake);
     }

@@ -98,6 +98,17 @@ pub trait Environment: Clone + 'static {
         Call::post(self, to, work)
     }
 
+    /// As [`Environment::call`], for work that answers later.
+    fn call_later<R: Send + 'static>(
+        &self,
+        to: &Self::Mailbox,
+        work: impl FnOnce(&Self, CallReply<Self, R>) + Send + 'static,
+    ) -> Call<Self, R> {
+        let (call, reply) = self.ask();
+        to.post(Box::new(move |theirs: &Self| work(theirs, reply)));
+        call
+    }
+
     /// A question that any thread can answer, and the way back for its answer.
     fn ask<R: Send + 'static>(&self) -> (Call<Self, R>, CallReply<Self, R>) {
         Call::new(self)
