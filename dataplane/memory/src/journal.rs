@@ -17,7 +17,7 @@ pub use live::live_records;
 pub use log_memory::LogMemory;
 pub use sealed::SealedLog;
 
-use crate::limits::{JOURNAL_COMPACT_BYTES_MIN, JOURNAL_HEADER_BYTES};
+use crate::limits::{JOURNAL_COMPACT_BYTES_MIN, JOURNAL_HEADER_BYTES, JOURNAL_SLACK_PART};
 use perigee_schemas::record::{Record, RecordError, RecordOp};
 use std::io;
 
@@ -100,20 +100,28 @@ impl<M: LogMemory> Journal<M> {
     }
 
     /// Appends a record, which must be valid. Where more than half of a region is out of date, or
-    /// there is no room, what is live is written again first.
+    /// there is no room and enough is out of date, what is live is written again first. Commits
+    /// leave room for the records that free them.
     ///
     /// # Errors
     /// What is live leaves no room, or memory is not to be had. The journal is as before then.
     pub fn append(&mut self, record: &Record<'_>) -> Result<(), JournalError> {
         let bytes = record.encoded_bytes();
-        let is_garbage = self.live_bytes < self.used_bytes / 2;
+        let slack_bytes = self.region_bytes / JOURNAL_SLACK_PART;
+        let room_bytes = match record.op {
+            RecordOp::Commit => self.region_bytes - slack_bytes,
+            RecordOp::Free | RecordOp::Flags => self.region_bytes,
+        };
+        let garbage_bytes = self.used_bytes - self.live_bytes.min(self.used_bytes);
+        let is_garbage = garbage_bytes > self.used_bytes / 2;
+        let is_full = self.used_bytes + bytes > room_bytes;
         if (is_garbage && self.used_bytes >= JOURNAL_COMPACT_BYTES_MIN)
-            || self.used_bytes + bytes > self.region_bytes
+            || (is_full && garbage_bytes > slack_bytes / 2)
         {
             self.compact()?;
         }
         let end = self.used_bytes + bytes;
-        if end > self.region_bytes {
+        if end > room_bytes {
             return Err(JournalError::Full { region_bytes: self.region_bytes });
         }
         let at = self.region(self.changes).0 + self.used_bytes;

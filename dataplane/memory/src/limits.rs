@@ -89,6 +89,8 @@ pub const JOURNAL_HEADER_BYTES: usize = 4096;
 pub const JOURNAL_BYTES_MAX: usize = 64 << 30;
 /// A journal of fewer bytes is not compacted before it is full.
 pub const JOURNAL_COMPACT_BYTES_MIN: usize = 64 << 10;
+/// Part of a journal that takes no commits, 1 divided by this: what goes can always be said.
+pub const JOURNAL_SLACK_PART: usize = 8;
 /// Memory of a journal that is made sure of at once.
 pub const JOURNAL_STEP_BYTES: usize = 256 << 10;
 

@@ -5,64 +5,100 @@ use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::record::{Record, RecordOp};
 use std::collections::BTreeMap;
 
+/// A commit that nothing has freed: what is sorted is small, and records stay where they are.
+#[derive(Clone, Copy)]
+struct Commit {
+    offset: u64,
+    end: u64,
+    generation: u64,
+    /// Place of its record among all.
+    at: u32,
+    /// What the flags are now.
+    flags: u8,
+}
+
 /// The commits that were neither freed nor written over, with the flags that they have now, in
 /// order of their offsets. Of two extents that overlap the one with the larger generation is there:
 /// the other one was freed before, and only the record of that is missing.
 pub fn live_records<'a>(records: impl Iterator<Item = Record<'a>>) -> Vec<Record<'a>> {
-    let mut all: Vec<Record<'a>> = records.collect();
-    // Keeps the order of the records of one allocation. They were appended nearly in this order.
-    all.sort_by_key(|record| record.generation);
-    let allocations = all.chunk_by(|a, b| a.generation == b.generation);
-    let mut live: Vec<Record<'a>> = allocations.filter_map(outcome).collect();
-    live.sort_unstable_by_key(|record| (record.offset, record.generation));
-    without_overlaps(live)
+    let all: Vec<Record<'a>> = records.take(u32::MAX as usize).collect();
+    let live = without_overlaps(outcomes(&all));
+    live.into_iter().map(|live| Record { flags: live.flags, ..all[live.at as usize] }).collect()
+}
+
+/// What the records of each allocation say in the end, in order of offsets.
+fn outcomes(all: &[Record<'_>]) -> Vec<Commit> {
+    // The place keeps the order of the records of one allocation.
+    let mut order: Vec<(u64, u32)> =
+        (0..).zip(all).map(|(at, record)| (record.generation, at)).collect();
+    order.sort_unstable();
+    let allocations = order.chunk_by(|a, b| a.0 == b.0);
+    let mut live: Vec<Commit> =
+        allocations.filter_map(|allocation| outcome(all, allocation)).collect();
+    live.sort_unstable_by_key(|commit| (commit.offset, commit.generation));
+    live
 }
 
 /// What the records of one allocation say in the end.
-fn outcome<'a>(records: &[Record<'a>]) -> Option<Record<'a>> {
-    let mut live: Option<Record<'a>> = None;
-    for record in records {
+fn outcome(all: &[Record<'_>], allocation: &[(u64, u32)]) -> Option<Commit> {
+    let mut live: Option<Commit> = None;
+    for (_, at) in allocation {
+        let record = &all[*at as usize];
         match record.op {
-            RecordOp::Commit => live = Some(*record),
+            RecordOp::Commit => live = Some(commit(record, *at)),
             RecordOp::Free => live = None,
-            RecordOp::Flags => live = live.map(|commit| Record { flags: record.flags, ..commit }),
+            RecordOp::Flags => {
+                if let Some(live) = &mut live {
+                    live.flags = record.flags;
+                }
+            }
         }
     }
     live
 }
 
-/// Leaves out what a later allocation overlaps, of records in order of their offsets.
-fn without_overlaps(sorted: Vec<Record<'_>>) -> Vec<Record<'_>> {
+fn commit(record: &Record<'_>, at: u32) -> Commit {
+    Commit {
+        offset: record.offset,
+        end: record.offset.saturating_add(extent_bytes(record.payload_bytes)),
+        generation: record.generation,
+        at,
+        flags: record.flags,
+    }
+}
+
+/// Leaves out what a later allocation overlaps, of commits in order of their offsets.
+fn without_overlaps(sorted: Vec<Commit>) -> Vec<Commit> {
     let mut kept = Vec::with_capacity(sorted.len());
-    let mut run: Vec<Record<'_>> = Vec::new();
+    let mut run: Vec<Commit> = Vec::new();
     let mut run_end = 0;
-    for record in sorted {
-        if record.offset >= run_end {
+    for commit in sorted {
+        if commit.offset >= run_end {
             settle(&mut run, &mut kept);
         }
-        run_end = run_end.max(end(&record));
-        run.push(record);
+        run_end = run_end.max(commit.end);
+        run.push(commit);
     }
     settle(&mut run, &mut kept);
     kept
 }
 
-/// Keeps what is valid of a run of records of which each overlaps one before it.
-fn settle<'a>(run: &mut Vec<Record<'a>>, kept: &mut Vec<Record<'a>>) {
+/// Keeps what is valid of a run of commits of which each overlaps one before it.
+fn settle(run: &mut Vec<Commit>, kept: &mut Vec<Commit>) {
     if run.len() <= 1 {
         kept.append(run);
         return;
     }
     let from = kept.len();
-    run.sort_unstable_by_key(|record| std::cmp::Reverse(record.generation));
+    run.sort_unstable_by_key(|commit| std::cmp::Reverse(commit.generation));
     // What later allocations have taken, also those that were overlapped themselves.
     let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
-    for record in run.drain(..) {
-        if cover(&mut taken, record.offset, end(&record)) {
-            kept.push(record);
+    for commit in run.drain(..) {
+        if cover(&mut taken, commit.offset, commit.end) {
+            kept.push(commit);
         }
     }
-    kept[from..].sort_unstable_by_key(|record| record.offset);
+    kept[from..].sort_unstable_by_key(|commit| commit.offset);
 }
 
 /// Adds a range to disjoint ones; whether it overlaps none of them.
@@ -77,8 +113,4 @@ fn cover(taken: &mut BTreeMap<u64, u64>, mut start: u64, mut end: u64) -> bool {
     }
     taken.insert(start, end);
     is_free
-}
-
-fn end(record: &Record<'_>) -> u64 {
-    record.offset.saturating_add(extent_bytes(record.payload_bytes))
 }

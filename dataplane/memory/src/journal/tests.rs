@@ -170,7 +170,7 @@ proptest! {
 #[test]
 fn a_full_journal_says_so_and_keeps_what_it_has() {
     let bytes = record(RecordOp::Commit, 0, 1, b"key", 0).encoded_bytes();
-    let mut journal = Journal::create(Mortal::new(3 * bytes, usize::MAX)).unwrap();
+    let mut journal = Journal::create(Mortal::new(4 * bytes, usize::MAX)).unwrap();
     for slot in 0..3 {
         journal.append(&record(RecordOp::Commit, slot, slot + 1, b"key", 0)).unwrap();
     }
@@ -178,6 +178,29 @@ fn a_full_journal_says_so_and_keeps_what_it_has() {
     assert!(matches!(journal.append(&fourth), Err(JournalError::Full { .. })));
     journal.check();
     assert_eq!(slots(&journal).len(), 3);
+}
+
+#[test]
+fn what_goes_can_be_said_in_a_full_journal_and_a_refused_commit_rewrites_nothing() {
+    let mut journal = Journal::create(Mortal::new(10_000, usize::MAX)).unwrap();
+    let mut slot = 0;
+    let filled = loop {
+        match journal.append(&record(RecordOp::Commit, slot, slot + 1, b"key", 0)) {
+            Ok(()) => slot += 1,
+            Err(_) => break slot,
+        }
+    };
+    let changes = journal.changes;
+    for slot in filled..3 * filled {
+        assert!(journal.append(&record(RecordOp::Commit, slot, slot + 1, b"key", 0)).is_err());
+    }
+    assert_eq!(journal.changes, changes, "there is nothing to gain");
+    for slot in 0..filled {
+        journal.append(&record(RecordOp::Free, slot, slot + 1, b"key", 0)).unwrap();
+        journal.check();
+        assert_eq!(slots(&journal).len() as u64, filled - slot - 1);
+    }
+    journal.append(&record(RecordOp::Commit, 0, 9_999, b"key", 0)).unwrap();
 }
 
 #[test]
