@@ -50,12 +50,16 @@ pub enum MessageKind {
     Move = 41,
     Rails = 42,
     Pairs = 43,
+    Follow = 50,
+    Announce = 51,
+    /// Sent by the master to who follows a segment, and answered by nothing.
+    Records = 52,
     /// Answer to a request of any kind; the body is that kind's reply.
     Reply = 100,
 }
 
 impl MessageKind {
-    const ALL: [MessageKind; 27] = [
+    const ALL: [MessageKind; 30] = [
         MessageKind::Hello,
         MessageKind::Welcome,
         MessageKind::Failure,
@@ -82,6 +86,9 @@ impl MessageKind {
         MessageKind::Move,
         MessageKind::Rails,
         MessageKind::Pairs,
+        MessageKind::Follow,
+        MessageKind::Announce,
+        MessageKind::Records,
         MessageKind::Reply,
     ];
 

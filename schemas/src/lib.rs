@@ -10,6 +10,7 @@ pub mod extent;
 pub mod frame;
 pub mod frame_buffer;
 pub mod identity;
+pub mod key_hash;
 pub mod limits;
 pub mod message;
 pub mod record;

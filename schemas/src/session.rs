@@ -25,6 +25,8 @@ pub struct Hello {
     pub role: Role,
     /// Its random identity.
     pub peer: Identity,
+    /// Epoch of the life of the answering process that it has met before; 0 for none.
+    pub met: u64,
 }
 
 /// What the answering side says.
@@ -51,6 +53,7 @@ impl Hello {
             build: BUILD.to_owned(),
             role,
             peer,
+            met: 0,
         }
     }
 
@@ -67,6 +70,7 @@ impl Hello {
                 role: self.role,
                 peer_high: self.peer.high(),
                 peer_low: self.peer.low(),
+                met: self.met,
             },
         );
         builder.finish_minimal(root);
@@ -85,6 +89,7 @@ impl Hello {
             build: hello.build().unwrap_or_default().to_owned(),
             role: hello.role(),
             peer: Identity::from_halves(hello.peer_high(), hello.peer_low()),
+            met: hello.met(),
         })
     }
 

@@ -225,6 +225,9 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("create_task", create_task()),
         ("query_task", query_task()),
         ("give_back", give_back()),
+        ("follow", follow()),
+        ("announce", announce()),
+        ("records", records()),
     ]
 }
 
@@ -364,6 +367,38 @@ fn ping() -> Vec<u8> {
         usable_bytes: Some(b.create_vector(&[1u64 << 20])),
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn follow() -> Vec<u8> {
+    let mut b = Builder::new();
+    let taken = Some(b.create_vector(&[0u32, 2]));
+    let arguments = rpc::FollowRequestArgs { segment_low: 1, taken, ..Default::default() };
+    let root = rpc::FollowRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn announce() -> Vec<u8> {
+    let mut b = Builder::new();
+    let records = Some(b.create_vector(&[1u8, 2, 3]));
+    let free_offset = Some(b.create_vector(&[0u64]));
+    let free_bytes = Some(b.create_vector(&[4096u64]));
+    let arguments = rpc::AnnounceRequestArgs {
+        segment_low: 1,
+        records,
+        free_offset,
+        free_bytes,
+        is_last: true,
+        ..Default::default()
+    };
+    let root = rpc::AnnounceRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn records() -> Vec<u8> {
+    let mut b = Builder::new();
+    let records = Some(b.create_vector(&[1u8, 2, 3]));
+    let root = rpc::Records::create(&mut b, &rpc::RecordsArgs { records, is_whole: true });
     finished(b, root)
 }
 

@@ -65,7 +65,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [MessageKind; 23] = [
+    const KINDS: [MessageKind; 26] = [
         MessageKind::Exist,
         MessageKind::GetReplicas,
         MessageKind::PutStart,
@@ -87,6 +87,9 @@ pub fn message(bytes: &[u8]) -> bool {
         MessageKind::CreateTask,
         MessageKind::QueryTask,
         MessageKind::GiveBack,
+        MessageKind::Follow,
+        MessageKind::Announce,
+        MessageKind::Records,
         MessageKind::Rails,
         MessageKind::Pairs,
     ];
@@ -141,6 +144,9 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
         MessageKind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
         MessageKind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
         MessageKind::GiveBack => walk!(rpc::GiveBack<'_>),
+        MessageKind::Follow => walk!(rpc::FollowRequest<'_>),
+        MessageKind::Announce => walk!(rpc::AnnounceRequest<'_>),
+        MessageKind::Records => walk!(rpc::Records<'_>),
         MessageKind::Move => walk!(mover::MoveRequest<'_>),
         MessageKind::Rails => walk!(rails_rpc::RailsRequest<'_>),
         MessageKind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
@@ -156,6 +162,7 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
             rpc::FetchMovesReply<'_>,
             rpc::CreateTaskReply<'_>,
             rpc::QueryTaskReply<'_>,
+            rpc::FollowReply<'_>,
             mover::MoveReply<'_>,
             rails_rpc::RailsReply<'_>,
             rails_rpc::PairsReply<'_>

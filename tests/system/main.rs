@@ -25,6 +25,8 @@ mod hostile_http;
 mod idle_connections;
 #[cfg(test)]
 mod logs;
+#[cfg(all(test, feature = "store"))]
+mod master_restart;
 #[cfg(test)]
 mod membership;
 #[cfg(all(test, feature = "store"))]

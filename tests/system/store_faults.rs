@@ -103,6 +103,7 @@ fn a_client_goes_on_after_its_master_was_killed_and_restarted() {
         objects.put_object(3, 1, OBJECT_BYTES) == Status::Ok
     });
     assert_eq!(objects.get_object(3, OBJECT_BYTES), Ok(1));
+    assert_eq!(objects.get_object(1, OBJECT_BYTES), Ok(1));
 }
 
 #[test]

@@ -24,11 +24,13 @@ mod list_name;
 mod loan;
 mod moving;
 mod object;
+mod outbox;
 mod pending;
 mod placement;
 mod policy;
 mod quarantine;
 mod random;
+mod rebuild;
 mod recency;
 mod refusal;
 mod registry;
@@ -58,6 +60,7 @@ pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
+pub use perigee_allocator::Extent;
 pub use placement::{PutConfig, SoftPin};
 pub use policy::PolicyName;
 pub use refusal::JobRefusal;
@@ -65,12 +68,11 @@ pub use registry::{
     ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,
     SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
-pub use segment::{SegmentEvent, SegmentKind, SegmentSpec};
+pub use segment::{Announces, SegmentEvent, SegmentKind, SegmentSpec};
 pub use settings::{OffloadSettings, ShardSettings};
 pub use shard::{
-    AnnouncedCopy, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack, KeyShard,
-    ListedKey, MoveTask, Need, Pattern, PutStart, RebuiltReplica, Scan, SpaceLoan, StartedPuts,
-    TaskTurn,
+    AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
+    KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, Scan, SpaceLoan, StartedPuts, TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;

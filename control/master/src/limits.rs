@@ -174,3 +174,16 @@ pub const SCAN_STEP_OBJECTS: u32 = 1024;
 /// ... unless their keys are expensive to search: bytes of keys times bytes of the program after
 /// which a step ends. At worst, when a search cannot use its automaton, that is some milliseconds.
 pub const SCAN_STEP_WORK: usize = 16 << 20;
+
+/// Milliseconds from the start of a master in which owners may announce what an earlier one had put
+/// into their segments.
+pub const ANNOUNCING_MS: u64 = 600_000;
+
+/// Milliseconds from the mount of a segment in which calls wait for what its owner announces.
+pub const AWAITED_MS: u64 = 2_000;
+
+/// Bytes of records that wait for the owner of a segment; with more of them it has to begin again.
+pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
+
+/// Replicas that one step of telling an owner what lies in its segment looks at.
+pub const SNAPSHOT_STEP_REPLICAS: u32 = 1024;

@@ -27,6 +27,8 @@ pub struct SpaceLoan {
     pub segment: u32,
     /// The bytes, counted from the start of the segment.
     pub extent: Extent,
+    /// All generations that were given out with these bytes are smaller.
+    pub generation_bound: u64,
 }
 
 impl Need {

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use perigee_schemas::Status;
 
+use crate::generations::EPOCH_SHIFT;
 use crate::limits::{ATTENTION_MS, CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
 use crate::segment::{SegmentEvent, SegmentSpec};
 use client_state::Client;
@@ -51,11 +52,18 @@ pub struct RegistrySettings {
     pub confirms: bool,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
+    /// First generation of the shards.
+    pub generation_base: u64,
 }
 
 impl Default for RegistrySettings {
     fn default() -> Self {
-        Self { client_ttl_ms: 10_000, confirms: false, tasks: TaskSettings::default() }
+        Self {
+            client_ttl_ms: 10_000,
+            confirms: false,
+            tasks: TaskSettings::default(),
+            generation_base: 1,
+        }
     }
 }
 
@@ -71,6 +79,8 @@ pub struct Registry {
     segments: BTreeMap<u32, Mounted>,
     index_by_id: BTreeMap<u128, u32>,
     next_index: u32,
+    /// High bits of the generations that are given.
+    epoch: u64,
     events: Vec<SegmentEvent>,
     jobs: Jobs,
     tasks: TaskTable,
@@ -80,16 +90,17 @@ impl Registry {
     /// A registry without clients.
     pub fn new(settings: RegistrySettings) -> Self {
         Self {
-            settings,
             now_ms: 0,
             missed_ms: 0,
             clients: BTreeMap::new(),
             segments: BTreeMap::new(),
             index_by_id: BTreeMap::new(),
             next_index: 0,
+            epoch: settings.generation_base >> EPOCH_SHIFT,
             events: Vec::new(),
             jobs: Jobs::default(),
             tasks: TaskTable::default(),
+            settings,
         }
     }
 
@@ -173,6 +184,17 @@ impl Registry {
             false => Err(Status::IllegalClient),
         };
         Ok(specs.into_iter().map(mount).collect())
+    }
+
+    /// A client has heard of this generation in another life of the master: all that are given from
+    /// now on are larger.
+    pub fn raise_generations(&mut self, generation: u64) {
+        let epoch = (generation >> EPOCH_SHIFT).saturating_add(1);
+        if generation > 0 && epoch > self.epoch {
+            self.epoch = epoch;
+            let generation = epoch.min(u64::MAX >> EPOCH_SHIFT) << EPOCH_SHIFT;
+            self.events.push(SegmentEvent::Raised { generation });
+        }
     }
 
     /// Unmounts a segment; its replicas vanish at once.

@@ -48,6 +48,16 @@ impl Replicas {
         self.adopt(segment, extent.offset, payload_bytes, generation)
     }
 
+    /// All generations that were given are smaller.
+    pub(crate) fn generation_bound(&self) -> u64 {
+        self.generations.bound()
+    }
+
+    /// All generations that are given from now on are at least this one.
+    pub(crate) fn raise_generations(&mut self, bound: u64) {
+        self.generations.raise(bound);
+    }
+
     /// As `make`, with the generation that another master gave it.
     pub(crate) fn adopt(
         &mut self,

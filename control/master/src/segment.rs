@@ -17,6 +17,18 @@ pub enum SegmentKind {
     Disk,
 }
 
+/// What the owner of a segment announces to a shard before that hands out space there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Announces {
+    /// Nothing: all of it is free, and no owner follows what becomes of it.
+    #[default]
+    Nothing,
+    /// That all of it is free.
+    Space,
+    /// Objects of another life of the master, and what is free between them.
+    Objects,
+}
+
 /// A segment as announced by its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSpec {
@@ -42,6 +54,8 @@ pub struct SegmentSpec {
     pub peer: Option<IpAddr>,
     /// What it is made of.
     pub kind: SegmentKind,
+    /// What its owner announces to each shard before that hands out space there.
+    pub announces: Announces,
 }
 
 impl SegmentSpec {
@@ -59,6 +73,7 @@ impl SegmentSpec {
             protocol: "tcp".to_owned(),
             peer: None,
             kind: SegmentKind::Memory,
+            announces: Announces::Nothing,
         }
     }
 
@@ -108,6 +123,12 @@ pub enum SegmentEvent {
         index: u32,
         /// Number of the oldest segment of the log that is left.
         oldest: u32,
+    },
+    /// Generations are at least this one from now on: an owner has heard of smaller ones of an
+    /// earlier master.
+    Raised {
+        /// The least generation that is given.
+        generation: u64,
     },
     /// The segment is gone with all its replicas.
     Unmounted {

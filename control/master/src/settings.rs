@@ -50,8 +50,8 @@ pub struct ShardSettings {
     pub offload: Option<OffloadSettings>,
     /// Seed of the random choices.
     pub seed: u64,
-    /// First generation number, not 0; random per life of the master, so that an old descriptor
-    /// hardly ever fits.
+    /// First generation number, not 0: larger than those of earlier lives of the master, as far as
+    /// it can know.
     pub generation_base: u64,
 }
 

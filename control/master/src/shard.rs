@@ -7,7 +7,7 @@
 //! `Tombstones`. The files below hold what spans
 //! parts, one call or one step of several calls each.
 
-mod adopted_replica;
+mod announcement;
 mod check;
 mod copy;
 mod demote;
@@ -24,6 +24,7 @@ mod listed_key;
 mod members;
 mod mount;
 mod move_task;
+mod notes;
 mod overtaken;
 mod pattern;
 mod place;
@@ -49,7 +50,7 @@ mod victim;
 mod tests;
 
 pub use crate::loan::{Need, SpaceLoan};
-pub use adopted_replica::RebuiltReplica;
+pub use announcement::Announcement;
 pub use demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
 pub use given_back::GivenBack;
 pub use listed_key::ListedKey;
@@ -66,8 +67,10 @@ use crate::generations::Generations;
 use crate::group::{GroupLedger, Groups};
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
+use crate::outbox::Outbox;
 use crate::pending::PendingPuts;
 use crate::policy::EvictionPolicy;
+use crate::rebuild::Rebuild;
 use crate::relocation::Relocation;
 use crate::replicas::Replicas;
 use crate::segment_ranking::SegmentRanking;
@@ -98,6 +101,8 @@ pub struct KeyShard {
     demotions: Demotions,
     tombstones: Tombstones,
     soft_pins: SoftPins,
+    outbox: Outbox,
+    rebuild: Rebuild,
     policy: Box<dyn EvictionPolicy>,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
@@ -129,6 +134,8 @@ impl KeyShard {
             demotions: Demotions::default(),
             tombstones: Tombstones::new(index, settings.count),
             soft_pins: SoftPins::default(),
+            outbox: Outbox::new(settings.generation_base),
+            rebuild: Rebuild::default(),
             policy: settings.policy.build(),
             events: None,
             counters: ShardCounters::default(),
@@ -189,6 +196,7 @@ impl KeyShard {
     fn begin(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         self.calls += 1;
+        self.rebuild.advance(self.now_ms);
         self.drop_retired();
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
 
-use crate::limits::SHARE_ALIGNMENT_BYTES;
-use crate::segment::{SegmentKind, SegmentSpec};
+use crate::limits::{AWAITED_MS, SHARE_ALIGNMENT_BYTES};
+use crate::segment::{Announces, SegmentKind, SegmentSpec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShareState {
@@ -28,6 +28,11 @@ pub(crate) struct SegmentShare {
     pub(crate) segment_usable_bytes: u64,
     /// Until then the other shards are taken to have no room to spare.
     pub(crate) dry_until_ms: u64,
+    /// While the segment is being rebuilt: up to which offset its owner has announced what lies
+    /// there.
+    pub(crate) announced_until: Option<u64>,
+    /// Until then calls wait for it.
+    pub(crate) awaited_until_ms: u64,
     /// Of a disk: number of the oldest segment of its log.
     pub(crate) oldest_sequence: u32,
     /// Of a disk: payload bytes of the copies that lie there.
@@ -36,9 +41,12 @@ pub(crate) struct SegmentShare {
 
 impl SegmentShare {
     /// A share whose space is in `allocator`.
-    pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator) -> Self {
+    pub(crate) fn new(spec: Arc<SegmentSpec>, allocator: OffsetAllocator, now_ms: u64) -> Self {
+        let is_announced = spec.kind == SegmentKind::Memory && spec.announces != Announces::Nothing;
         Self {
             segment_usable_bytes: spec.bytes,
+            announced_until: is_announced.then_some(0),
+            awaited_until_ms: now_ms.saturating_add(AWAITED_MS),
             spec,
             allocator,
             state: ShareState::Live,
@@ -71,7 +79,17 @@ impl SegmentShare {
 
     /// Whether it is memory that takes new objects.
     pub(crate) fn is_live(&self) -> bool {
-        self.state == ShareState::Live && !self.is_disk()
+        self.state == ShareState::Live && !self.is_disk() && self.announced_until.is_none()
+    }
+
+    /// Whether its owner has not announced all that lies there.
+    pub(crate) fn is_rebuilding(&self) -> bool {
+        self.is_readable() && self.announced_until.is_some()
+    }
+
+    /// Whether calls wait for what its owner has to announce.
+    pub(crate) fn is_awaited(&self, now_ms: u64) -> bool {
+        self.is_rebuilding() && now_ms < self.awaited_until_ms
     }
 
     /// Whether it is a disk that takes copies of a size.

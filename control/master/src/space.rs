@@ -123,6 +123,7 @@ impl Space {
         segment: u32,
         spec: &Arc<SegmentSpec>,
         held: OffsetAllocator,
+        now_ms: u64,
     ) -> bool {
         let slot = segment as usize;
         if self.by_segment.len() <= slot {
@@ -131,7 +132,7 @@ impl Space {
         if self.by_segment[slot].is_some() {
             return false;
         }
-        let share = SegmentShare::new(Arc::clone(spec), held);
+        let share = SegmentShare::new(Arc::clone(spec), held, now_ms);
         self.by_segment[slot] = Some(Box::new(share));
         self.go_live(segment);
         self.receive_early_loans(segment);
@@ -282,13 +283,19 @@ impl Space {
     }
 
     /// Gives up to `bytes` free bytes of a segment away, the longest pieces first.
-    pub(crate) fn cede_pieces(&mut self, segment: u32, mut bytes: u64) -> Vec<SpaceLoan> {
+    /// All generations given out with them are smaller than `generation_bound`.
+    pub(crate) fn cede_pieces(
+        &mut self,
+        segment: u32,
+        mut bytes: u64,
+        generation_bound: u64,
+    ) -> Vec<SpaceLoan> {
         let mut loans = Vec::new();
         while loans.len() < LOANS_MAX
             && let Some(extent) = self.cede(segment, bytes)
         {
             bytes = bytes.saturating_sub(extent.bytes);
-            loans.push(SpaceLoan { segment, extent });
+            loans.push(SpaceLoan { segment, extent, generation_bound });
         }
         loans
     }
@@ -328,7 +335,7 @@ impl Space {
         for (segment, share) in (0..).zip(&self.by_segment) {
             let state = share.as_ref().map(|share| share.state);
             let is_disk = share.as_ref().is_some_and(|share| share.is_disk());
-            let is_live = state == Some(ShareState::Live) && !is_disk;
+            let is_live = share.as_ref().is_some_and(|share| share.is_live());
             assert_eq!(self.live.contains(&segment), is_live, "{segment}");
             let is_mounted = state.is_some_and(|state| state != ShareState::Gone);
             assert_eq!(self.disks.contains(&segment), is_disk && is_mounted, "{segment}");
@@ -351,7 +358,45 @@ impl Space {
         }
     }
 
+    /// Takes over what an owner announces of a segment: bytes that an object occupies, or free
+    /// ones. False, and nothing happens, unless they lie behind what was announced before.
+    pub(crate) fn receive_announced(
+        &mut self,
+        segment: u32,
+        extent: Extent,
+        is_occupied: bool,
+    ) -> bool {
+        let Some(share) = self.get_mut(segment).filter(|share| share.is_readable()) else {
+            return false;
+        };
+        let Some(until) = share.announced_until.filter(|until| *until <= extent.offset) else {
+            return false;
+        };
+        let received = match is_occupied {
+            true => share.allocator.receive_allocated(extent),
+            false => share.allocator.receive(extent),
+        };
+        if received.is_err() {
+            return false;
+        }
+        share.announced_until = Some(until.max(extent.offset + extent.bytes));
+        true
+    }
+
+    /// All that lies in a segment was announced: it takes objects, unless it is being drained.
+    pub(crate) fn end_rebuild(&mut self, segment: u32) {
+        if let Some(share) = self.get_mut(segment) {
+            share.announced_until = None;
+            if share.state == ShareState::Live {
+                self.go_live(segment);
+            }
+        }
+    }
+
     fn go_live(&mut self, segment: u32) {
+        if self.get(segment).is_some_and(SegmentShare::is_rebuilding) {
+            return;
+        }
         let is_disk = self.get(segment).is_some_and(SegmentShare::is_disk);
         let list = if is_disk { &mut self.disks } else { &mut self.live };
         if let Err(at) = list.binary_search(&segment) {
@@ -368,7 +413,7 @@ mod tests {
 
     fn add(space: &mut Space, segment: u32) -> bool {
         let spec = Arc::new(SegmentSpec::bare(1, 1, BYTES));
-        space.add(segment, &spec, SegmentShare::first_part(BYTES, 0, 1))
+        space.add(segment, &spec, SegmentShare::first_part(BYTES, 0, 1), 0)
     }
 
     fn three() -> Space {
@@ -460,7 +505,7 @@ mod tests {
         let (mut lender, mut borrower) = (three(), three());
         let whole = borrower.cede(1, u64::MAX).unwrap();
         assert_eq!((whole.bytes, borrower.alloc(1, 4096)), (BYTES, None));
-        let loans = lender.cede_pieces(1, BYTES / 4);
+        let loans = lender.cede_pieces(1, BYTES / 4, 0);
         check(&lender, &[]);
         assert_eq!(loans.iter().map(|loan| loan.extent.bytes).sum::<u64>(), BYTES / 4);
         loans.iter().for_each(|loan| borrower.receive(*loan));
@@ -471,11 +516,12 @@ mod tests {
     #[test]
     fn a_loan_of_a_segment_that_is_not_known_yet_is_kept() {
         let (mut lender, mut late) = (three(), Space::default());
-        let loan = SpaceLoan { segment: 0, extent: lender.cede(0, BYTES).unwrap() };
+        let extent = lender.cede(0, BYTES).unwrap();
+        let loan = SpaceLoan { segment: 0, extent, generation_bound: 0 };
         late.receive(loan);
         check(&late, &[]);
         let spec = Arc::new(SegmentSpec::bare(1, 1, BYTES));
-        assert!(late.add(0, &spec, OffsetAllocator::holding_nothing(BYTES)));
+        assert!(late.add(0, &spec, OffsetAllocator::holding_nothing(BYTES), 0));
         check(&late, &[]);
         assert_eq!(late.alloc(0, BYTES), Some(loan.extent));
     }

@@ -25,6 +25,10 @@ pub struct MasterCells {
     pub connections_refused: Counter,
     /// Frames that could not be understood.
     pub protocol_errors: Counter,
+    /// Objects taken over from what owners announced.
+    pub adopted_objects: Counter,
+    /// Owners that were cut off because they took records too slowly.
+    pub followers_cut: Counter,
     /// Log lines that were left out because of a peer that caused too many.
     pub log_lines_left_out: Counter,
     /// Bytes of calls received.
@@ -92,6 +96,8 @@ impl Default for MasterCells {
             connections_closed: Counter::default(),
             connections_refused: Counter::default(),
             protocol_errors: Counter::default(),
+            adopted_objects: Counter::default(),
+            followers_cut: Counter::default(),
             log_lines_left_out: Counter::default(),
             received_bytes: Counter::default(),
             sent_bytes: Counter::default(),

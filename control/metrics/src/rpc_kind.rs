@@ -95,6 +95,10 @@ rpc_kinds! {
     CreateMoveTask => Some("create_move_task");
     /// A copy or a move asked about.
     QueryTask => Some("query_task");
+    /// An owner that asks for the records of a segment.
+    Follow => None;
+    /// An owner that tells what lies in a segment.
+    Announce => None;
 }
 
 impl RpcKind {

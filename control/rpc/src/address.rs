@@ -45,6 +45,14 @@ impl MasterAddress {
         }
     }
 
+    /// All addresses, as far as they are known.
+    pub(crate) fn all(&self) -> Vec<SocketAddr> {
+        match self.remembered() {
+            known if known.is_empty() => resolve(&self.name).unwrap_or_default(),
+            known => known,
+        }
+    }
+
     fn remembered(&self) -> Vec<SocketAddr> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -19,6 +19,7 @@ use perigee_schemas::limits::TENANTS_PROTOCOL;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, TenantId, master};
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -88,6 +89,11 @@ impl MasterClient {
     /// The life of the master that answered last; 0 before the first call.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Addresses of the master, the one that answered last first; none if its name has none now.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.address.all()
     }
 
     /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must
@@ -198,6 +204,7 @@ impl MasterClient {
             return Err(CallError::Broken { address: self.options.address.clone() });
         }
         let mut hello = Hello::new(self.options.role, self.options.client);
+        hello.met = self.epoch();
         if !self.options.tenant.is_default() {
             // An older master would let a tenant remove the keys of all.
             hello.protocol_min = hello.protocol_min.max(TENANTS_PROTOCOL);

@@ -147,14 +147,32 @@ pub(crate) fn placement(
     )
 }
 
+/// How segments are mounted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MountForm<'a> {
+    /// The client answers a request to mount again.
+    pub is_remount: bool,
+    /// Number of the request, see [`LentSegments::mounts`].
+    pub number: u64,
+    /// What the client will announce of its segments; nothing of those that are not here.
+    pub announces: &'a [(Identity, master::Announces)],
+    /// Largest generation that the client has heard of from another life of the master.
+    pub generation: u64,
+}
+
 pub(crate) fn mount(
     builder: &mut RequestBuilder,
     client: Identity,
     segments: &[SegmentOffer],
-    remount: bool,
-    number: u64,
+    form: &MountForm<'_>,
 ) {
     let offers: Vec<_> = segments.iter().map(|segment| offer(builder, client, segment)).collect();
+    let announces = |segment: &SegmentOffer| {
+        let named = form.announces.iter().find(|(id, _)| *id == segment.id);
+        named.map_or(master::Announces::Nothing, |(_, announces)| *announces)
+    };
+    let announces: Vec<master::Announces> = segments.iter().map(announces).collect();
+    let announces = Some(builder.create_vector(&announces));
     let segments = builder.create_vector(&offers);
     let root = master::MountRequest::create(
         builder,
@@ -162,8 +180,10 @@ pub(crate) fn mount(
             client_high: client.high(),
             client_low: client.low(),
             segments: Some(segments),
-            remount,
-            number,
+            remount: form.is_remount,
+            number: form.number,
+            generation: form.generation,
+            announces,
         },
     );
     builder.finish_minimal(root);

@@ -4,6 +4,8 @@ mod confirm;
 pub(crate) mod control_shard;
 mod copy_turns;
 mod drains;
+pub(crate) mod followers;
+mod following;
 mod gather;
 mod gather_turn;
 mod give_back;
@@ -13,6 +15,8 @@ mod listings;
 mod log_budget;
 mod master_shard;
 mod merge;
+mod rebuild;
+mod rebuild_window;
 mod registry_calls;
 mod scatter;
 mod segment_use;
@@ -26,8 +30,10 @@ pub(crate) use lending::Startable;
 pub(crate) use list_page::Cursor;
 pub use master_shard::{MasterShard, ShardStart};
 pub(crate) use merge::{Placements, Replicas, StatusCodes};
+pub(crate) use registry_calls::MountRequest;
 pub(crate) use scatter::KeySubset;
 pub(crate) use segment_use::{SegmentNames, SegmentPage, SegmentUsage};
+use settings::epoch_of_start;
 
 use crate::config::MasterConfig;
 use perigee_events::{EventPublisher, EventsError};
@@ -100,7 +106,8 @@ impl Cluster {
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
-        let starts = ShardStart::all(config, epoch, TICK, expiry_listener.as_ref());
+        let starts =
+            ShardStart::all(config, epoch, epoch_of_start(), TICK, expiry_listener.as_ref());
         for (index, mut start) in starts.into_iter().enumerate() {
             if let Some(queue) = events.as_ref().and_then(|events| events.queue(index)) {
                 start.report_to(queue);

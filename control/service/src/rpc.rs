@@ -4,6 +4,7 @@ mod call;
 mod codec;
 mod connection;
 mod dispatch;
+mod follow_calls;
 mod key_calls;
 mod limits;
 mod move_calls;
@@ -13,6 +14,7 @@ mod set_calls;
 mod task_calls;
 
 use crate::cluster::control_shard::ControlShard;
+use crate::cluster::followers::FollowedSegment;
 use limits::{CONNECTIONS_PER_SHARD_MAX, STRANGER_IDLE, UNFINISHED_FRAME_BYTES_MAX};
 use perigee_port::{Connection, FrameBudget, Port, PortOptions, Service};
 use perigee_shard::Environment;
@@ -24,7 +26,7 @@ use std::time::Duration;
 pub(crate) type RpcPort<E> = Port<E, RpcService<E>>;
 
 /// A connection as calls see it.
-type RpcConnection<E> = Connection<E, ()>;
+type RpcConnection<E> = Connection<E, FollowedSegment<E>>;
 
 /// Serves calls with the state machines of one shard.
 pub(crate) struct RpcService<E: Environment> {
@@ -39,17 +41,21 @@ impl<E: Environment> RpcService<E> {
 }
 
 impl<E: Environment> Service<E> for RpcService<E> {
-    type State = ();
+    type State = FollowedSegment<E>;
 
-    fn enter(&self, _: &E::Stream) {
+    fn enter(&self, _: &E::Stream) -> FollowedSegment<E> {
         self.shard.cells.connections_opened.add(1);
+        FollowedSegment::default()
     }
 
     async fn serve(&self, connection: &RpcConnection<E>) -> io::Result<()> {
         connection::serve(connection, &self.shard, &self.budget).await
     }
 
-    fn leave(&self, _: &RpcConnection<E>) {
+    fn leave(&self, connection: &RpcConnection<E>) {
+        if let Some((segment, follower)) = connection.state.take() {
+            self.shard.end_following(segment, &follower);
+        }
         self.shard.cells.connections_closed.add(1);
     }
 

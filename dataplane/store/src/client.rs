@@ -12,8 +12,9 @@ use crate::counting::Counting;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{Heartbeat, HeartbeatBell};
 use crate::host::{client_name, has_port, host_of, random_identity};
+use crate::ledger::LedgerKeeper;
 use crate::metadata::ClientRecords;
 use crate::mover::ReplicaMover;
 use crate::ports::PortClaims;
@@ -50,6 +51,8 @@ pub struct Store {
     rdma: Option<Arc<Rdma>>,
     registration: Arc<ClientRecords>,
     mover: Arc<ReplicaMover>,
+    pub(crate) ledger: Arc<LedgerKeeper>,
+    bell: Arc<HeartbeatBell>,
     heartbeat: Mutex<Option<Heartbeat>>,
     pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
@@ -148,6 +151,9 @@ impl Store {
             addresses.clone(),
             unreachable.clone(),
         );
+        let bell = Arc::<HeartbeatBell>::default();
+        let rung = bell.clone();
+        let ledger = LedgerKeeper::new(&master, move || rung.hurry());
         Ok(Self {
             name,
             host_id,
@@ -159,6 +165,8 @@ impl Store {
             rdma,
             registration: Arc::new(registration),
             mover: Arc::new(mover),
+            ledger: Arc::new(ledger),
+            bell,
             heartbeat: Mutex::default(),
             memory,
             refusals: Refusals::default(),
@@ -184,6 +192,8 @@ impl Store {
             self.donation.clone(),
             self.engine.clone(),
             self.mover.clone(),
+            self.ledger.clone(),
+            self.bell.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
@@ -208,6 +218,7 @@ impl Store {
         let heartbeat = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let answers = heartbeat.is_none_or(Heartbeat::stop);
         self.mover.stop();
+        self.ledger.stop();
         if !answers {
             tracing::info!("The master does not answer; it will notice that this client left");
         } else if let Err(error) = self.master.leave() {

@@ -2,9 +2,10 @@
 //! stale mappings.
 
 use crate::donation::Donation;
+use crate::ledger::{LedgerKeeper, Prepared};
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
 use crate::mover::ReplicaMover;
-use perigee_rpc::MasterClient;
+use perigee_rpc::{MasterClient, MountForm};
 use perigee_schemas::{Identity, Status};
 use perigee_transfer::ObjectEngine;
 use std::cell::RefCell;
@@ -16,15 +17,23 @@ use std::time::{Duration, Instant};
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    stop: Arc<StopFlag>,
+    stop: Arc<HeartbeatBell>,
     reachable: Arc<AtomicBool>,
     ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
-struct StopFlag {
-    wanted: Mutex<bool>,
+pub(crate) struct HeartbeatBell {
+    rung: Mutex<Rung>,
     bell: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rung {
+    /// The thread is to end.
+    stop: bool,
+    /// The next heartbeat is to come at once.
+    hurry: bool,
 }
 
 struct Beat {
@@ -32,7 +41,8 @@ struct Beat {
     donation: Arc<Donation>,
     engine: Arc<ObjectEngine>,
     mover: Arc<ReplicaMover>,
-    stop: Arc<StopFlag>,
+    ledger: Arc<LedgerKeeper>,
+    stop: Arc<HeartbeatBell>,
     /// Whether the last heartbeat was answered.
     reachable: Arc<AtomicBool>,
     /// What the master refused to mount again the last time.
@@ -45,8 +55,9 @@ impl Heartbeat {
         donation: Arc<Donation>,
         engine: Arc<ObjectEngine>,
         mover: Arc<ReplicaMover>,
+        ledger: Arc<LedgerKeeper>,
+        stop: Arc<HeartbeatBell>,
     ) -> std::io::Result<Self> {
-        let stop = Arc::new(StopFlag::default());
         let reachable = Arc::new(AtomicBool::new(true));
         let (end, ended) = channel();
         let beat = Beat {
@@ -54,6 +65,7 @@ impl Heartbeat {
             donation,
             engine,
             mover,
+            ledger,
             stop: stop.clone(),
             reachable: reachable.clone(),
             refused: RefCell::default(),
@@ -72,23 +84,35 @@ impl Heartbeat {
     /// Ends the thread; whether the master can be expected to hear a farewell. A thread that waits
     /// for a silent master is left to end by itself.
     pub(crate) fn stop(self) -> bool {
-        *self.stop.wanted.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.bell.notify_all();
+        self.stop.ring(|rung| rung.stop = true);
         let ended = self.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         ended.recv_timeout(HEARTBEAT_STOP).is_ok() && self.reachable.load(Ordering::Acquire)
     }
 }
 
-impl StopFlag {
+impl HeartbeatBell {
+    /// The master has broken off: the next heartbeat looks for it at once.
+    pub(crate) fn hurry(&self) {
+        self.ring(|rung| rung.hurry = true);
+    }
+
+    fn ring(&self, what: impl FnOnce(&mut Rung)) {
+        what(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
+        self.bell.notify_all();
+    }
+
     fn has_come(&self) -> bool {
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rung.lock().unwrap_or_else(PoisonError::into_inner).stop
     }
 
     /// True when the stop has come.
     fn wait(&self, pause: Duration) -> bool {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.bell.wait_timeout_while(wanted, pause, |wanted| !*wanted);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_quiet = |rung: &mut Rung| !rung.stop && !rung.hurry;
+        let waited = self.bell.wait_timeout_while(rung, pause, is_quiet);
+        let mut rung = waited.unwrap_or_else(PoisonError::into_inner).0;
+        rung.hurry = false;
+        rung.stop
     }
 }
 
@@ -103,7 +127,7 @@ impl Beat {
                     tracing::info!("The master answers again");
                 }
                 self.mover.set_wanted(pong.has_moves);
-                if !pong.must_mount || self.stop.has_come() || self.mount() {
+                if !pong.must_mount || self.stop.has_come() || self.mount(pong.epoch) {
                     HEARTBEAT
                 } else {
                     REMOUNT_PAUSE
@@ -135,11 +159,18 @@ impl Beat {
         }
     }
 
-    fn mount(&self) -> bool {
+    /// Mounts all again, in this life of the master.
+    fn mount(&self, life: u64) -> bool {
+        let Some(Prepared { announces, generation }) = self.ledger.prepare(life) else {
+            tracing::warn!("Cannot mount again yet: what lies in the segments is still looked for");
+            return false;
+        };
         let (offers, number) = self.donation.offers_again();
-        match self.master.mount(&offers, true, number) {
+        let form = MountForm { is_remount: true, number, announces: &announces, generation };
+        match self.master.mount_as(&offers, &form) {
             Ok(statuses) => {
                 debug_assert_eq!(statuses.len(), offers.len(), "one answer per segment");
+                self.ledger.mounted();
                 let verdicts = offers.iter().map(|offer| offer.id).zip(statuses);
                 self.tell(verdicts.collect());
                 true

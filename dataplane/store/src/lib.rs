@@ -20,6 +20,7 @@ mod get;
 mod heartbeat;
 mod host;
 mod introduction;
+pub mod ledger;
 mod limits;
 mod lookup;
 mod metadata;

@@ -122,6 +122,7 @@ impl<'a> Hello<'a> {
   pub const VT_ROLE: ::flatbuffers::VOffsetT = 10;
   pub const VT_PEER_HIGH: ::flatbuffers::VOffsetT = 12;
   pub const VT_PEER_LOW: ::flatbuffers::VOffsetT = 14;
+  pub const VT_MET: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -133,6 +134,7 @@ impl<'a> Hello<'a> {
     args: &'args HelloArgs<'args>
   ) -> ::flatbuffers::WIPOffset<Hello<'bldr>> {
     let mut builder = HelloBuilder::new(_fbb);
+    builder.add_met(args.met);
     builder.add_peer_low(args.peer_low);
     builder.add_peer_high(args.peer_high);
     if let Some(x) = args.build { builder.add_build(x); }
@@ -186,6 +188,14 @@ impl<'a> Hello<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(Hello::VT_PEER_LOW, Some(0)).unwrap()}
   }
+  /// Epoch of the life of the answering process that this side has met before; 0 for none.
+  #[inline]
+  pub fn met(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(Hello::VT_MET, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Hello<'_> {
@@ -200,6 +210,7 @@ impl ::flatbuffers::Verifiable for Hello<'_> {
      .visit_field::<Role>("role", Self::VT_ROLE, false)?
      .visit_field::<u64>("peer_high", Self::VT_PEER_HIGH, false)?
      .visit_field::<u64>("peer_low", Self::VT_PEER_LOW, false)?
+     .visit_field::<u64>("met", Self::VT_MET, false)?
      .finish();
     Ok(())
   }
@@ -211,6 +222,7 @@ pub struct HelloArgs<'a> {
     pub role: Role,
     pub peer_high: u64,
     pub peer_low: u64,
+    pub met: u64,
 }
 impl<'a> Default for HelloArgs<'a> {
   #[inline]
@@ -222,6 +234,7 @@ impl<'a> Default for HelloArgs<'a> {
       role: Role::Client,
       peer_high: 0,
       peer_low: 0,
+      met: 0,
     }
   }
 }
@@ -256,6 +269,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> HelloBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u64>(Hello::VT_PEER_LOW, peer_low, 0);
   }
   #[inline]
+  pub fn add_met(&mut self, met: u64) {
+    self.fbb_.push_slot::<u64>(Hello::VT_MET, met, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> HelloBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     HelloBuilder {
@@ -279,6 +296,7 @@ impl ::core::fmt::Debug for Hello<'_> {
       ds.field("role", &self.role());
       ds.field("peer_high", &self.peer_high());
       ds.field("peer_low", &self.peer_low());
+      ds.field("met", &self.met());
       ds.finish()
   }
 }
@@ -1391,6 +1409,98 @@ pub mod master {
 
 
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_ANNOUNCES: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_ANNOUNCES: u8 = 2;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_ANNOUNCES: [Announces; 3] = [
+  Announces::Nothing,
+  Announces::Space,
+  Announces::Objects,
+];
+
+/// What the owner of a segment announces to each shard before that hands out space there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Announces(pub u8);
+#[allow(non_upper_case_globals)]
+impl Announces {
+  /// Nothing: all of it is free, and no owner follows what becomes of it.
+  pub const Nothing: Self = Self(0);
+  /// That all of it is free.
+  pub const Space: Self = Self(1);
+  /// Objects of another life of the master, and what is free between them.
+  pub const Objects: Self = Self(2);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 2;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Nothing,
+    Self::Space,
+    Self::Objects,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Nothing => Some("Nothing"),
+      Self::Space => Some("Space"),
+      Self::Objects => Some("Objects"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for Announces {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for Announces {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for Announces {
+    type Output = Announces;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for Announces {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Announces {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Announces {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MIN_TASK_KIND: u8 = 0;
 #[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
 pub const ENUM_MAX_TASK_KIND: u8 = 1;
@@ -1474,6 +1584,103 @@ impl<'a> ::flatbuffers::Verifiable for TaskKind {
 }
 
 impl ::flatbuffers::SimpleToVerifyInSlice for TaskKind {}
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MIN_FOLLOW_STATE: u8 = 0;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+pub const ENUM_MAX_FOLLOW_STATE: u8 = 3;
+#[deprecated(since = "2.0.0", note = "Use associated constants instead. This will no longer be generated in 2021.")]
+#[allow(non_camel_case_types)]
+pub const ENUM_VALUES_FOLLOW_STATE: [FollowState; 4] = [
+  FollowState::Unknown,
+  FollowState::Taken,
+  FollowState::Announce,
+  FollowState::Records,
+];
+
+/// What comes after the reply to a `FollowRequest`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct FollowState(pub u8);
+#[allow(non_upper_case_globals)]
+impl FollowState {
+  /// The segment is not mounted (yet): ask again.
+  pub const Unknown: Self = Self(0);
+  /// The shard was asked already: connect again.
+  pub const Taken: Self = Self(1);
+  /// The client announces first what lies in the segment; the reply to the last announcement is followed by records.
+  pub const Announce: Self = Self(2);
+  /// Records follow.
+  pub const Records: Self = Self(3);
+
+  pub const ENUM_MIN: u8 = 0;
+  pub const ENUM_MAX: u8 = 3;
+  pub const ENUM_VALUES: &'static [Self] = &[
+    Self::Unknown,
+    Self::Taken,
+    Self::Announce,
+    Self::Records,
+  ];
+  /// Returns the variant's name or "" if unknown.
+  pub fn variant_name(self) -> Option<&'static str> {
+    match self {
+      Self::Unknown => Some("Unknown"),
+      Self::Taken => Some("Taken"),
+      Self::Announce => Some("Announce"),
+      Self::Records => Some("Records"),
+      _ => None,
+    }
+  }
+}
+impl ::core::fmt::Debug for FollowState {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    if let Some(name) = self.variant_name() {
+      f.write_str(name)
+    } else {
+      f.write_fmt(format_args!("<UNKNOWN {:?}>", self.0))
+    }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for FollowState {
+  type Inner = Self;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    let b = unsafe { ::flatbuffers::read_scalar_at::<u8>(buf, loc) };
+    Self(b)
+  }
+}
+
+impl ::flatbuffers::Push for FollowState {
+    type Output = FollowState;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        unsafe { ::flatbuffers::emplace_scalar::<u8>(dst, self.0) };
+    }
+}
+
+impl ::flatbuffers::EndianScalar for FollowState {
+  type Scalar = u8;
+  #[inline]
+  fn to_little_endian(self) -> u8 {
+    self.0.to_le()
+  }
+  #[inline]
+  #[allow(clippy::wrong_self_convention)]
+  fn from_little_endian(v: u8) -> Self {
+    let b = u8::from_le(v);
+    Self(b)
+  }
+}
+
+impl<'a> ::flatbuffers::Verifiable for FollowState {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    u8::run_verifier(v, pos)
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for FollowState {}
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -3941,6 +4148,8 @@ impl<'a> MountRequest<'a> {
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 8;
   pub const VT_REMOUNT: ::flatbuffers::VOffsetT = 10;
   pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
+  pub const VT_ANNOUNCES: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -3952,9 +4161,11 @@ impl<'a> MountRequest<'a> {
     args: &'args MountRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<MountRequest<'bldr>> {
     let mut builder = MountRequestBuilder::new(_fbb);
+    builder.add_generation(args.generation);
     builder.add_number(args.number);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.announces { builder.add_announces(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
     builder.add_remount(args.remount);
     builder.finish()
@@ -3998,6 +4209,22 @@ impl<'a> MountRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(MountRequest::VT_NUMBER, Some(0)).unwrap()}
   }
+  /// Largest generation that this client has heard of from another life of the master; 0 for none.
+  #[inline]
+  pub fn generation(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MountRequest::VT_GENERATION, Some(0)).unwrap()}
+  }
+  /// What the owner will announce of each segment; nothing of those that this does not name.
+  #[inline]
+  pub fn announces(&self) -> Option<::flatbuffers::Vector<'a, Announces>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Announces>>>(MountRequest::VT_ANNOUNCES, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MountRequest<'_> {
@@ -4011,6 +4238,8 @@ impl ::flatbuffers::Verifiable for MountRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<bool>("remount", Self::VT_REMOUNT, false)?
      .visit_field::<u64>("number", Self::VT_NUMBER, false)?
+     .visit_field::<u64>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Announces>>>("announces", Self::VT_ANNOUNCES, false)?
      .finish();
     Ok(())
   }
@@ -4021,6 +4250,8 @@ pub struct MountRequestArgs<'a> {
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub remount: bool,
     pub number: u64,
+    pub generation: u64,
+    pub announces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Announces>>>,
 }
 impl<'a> Default for MountRequestArgs<'a> {
   #[inline]
@@ -4031,6 +4262,8 @@ impl<'a> Default for MountRequestArgs<'a> {
       segments: None,
       remount: false,
       number: 0,
+      generation: 0,
+      announces: None,
     }
   }
 }
@@ -4061,6 +4294,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MountRequestBuilder<'a, 'b, A
     self.fbb_.push_slot::<u64>(MountRequest::VT_NUMBER, number, 0);
   }
   #[inline]
+  pub fn add_generation(&mut self, generation: u64) {
+    self.fbb_.push_slot::<u64>(MountRequest::VT_GENERATION, generation, 0);
+  }
+  #[inline]
+  pub fn add_announces(&mut self, announces: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Announces>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MountRequest::VT_ANNOUNCES, announces);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MountRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MountRequestBuilder {
@@ -4083,6 +4324,8 @@ impl ::core::fmt::Debug for MountRequest<'_> {
       ds.field("segments", &self.segments());
       ds.field("remount", &self.remount());
       ds.field("number", &self.number());
+      ds.field("generation", &self.generation());
+      ds.field("announces", &self.announces());
       ds.finish()
   }
 }
@@ -6032,6 +6275,672 @@ impl ::core::fmt::Debug for QueryTaskReply<'_> {
       ds.field("client_high", &self.client_high());
       ds.field("client_low", &self.client_low());
       ds.field("message", &self.message());
+      ds.finish()
+  }
+}
+pub enum FollowRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks one shard of the master for the records of a segment of the client's own. Once the reply has said `Records`, the
+/// connection carries `Records` messages from the master and nothing from the client.
+pub struct FollowRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FollowRequest<'a> {
+  type Inner = FollowRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FollowRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_TAKEN: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FollowRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FollowRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<FollowRequest<'bldr>> {
+    let mut builder = FollowRequestBuilder::new(_fbb);
+    builder.add_segment_low(args.segment_low);
+    builder.add_segment_high(args.segment_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.taken { builder.add_taken(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FollowRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FollowRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FollowRequest::VT_SEGMENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FollowRequest::VT_SEGMENT_LOW, Some(0)).unwrap()}
+  }
+  /// Shards that this client has asked already: a connection leads to any of them.
+  #[inline]
+  pub fn taken(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(FollowRequest::VT_TAKEN, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FollowRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("segment_high", Self::VT_SEGMENT_HIGH, false)?
+     .visit_field::<u64>("segment_low", Self::VT_SEGMENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("taken", Self::VT_TAKEN, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FollowRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub segment_high: u64,
+    pub segment_low: u64,
+    pub taken: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+}
+impl<'a> Default for FollowRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    FollowRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      segment_high: 0,
+      segment_low: 0,
+      taken: None,
+    }
+  }
+}
+
+pub struct FollowRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FollowRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(FollowRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(FollowRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_segment_high(&mut self, segment_high: u64) {
+    self.fbb_.push_slot::<u64>(FollowRequest::VT_SEGMENT_HIGH, segment_high, 0);
+  }
+  #[inline]
+  pub fn add_segment_low(&mut self, segment_low: u64) {
+    self.fbb_.push_slot::<u64>(FollowRequest::VT_SEGMENT_LOW, segment_low, 0);
+  }
+  #[inline]
+  pub fn add_taken(&mut self, taken: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FollowRequest::VT_TAKEN, taken);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FollowRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FollowRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FollowRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FollowRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FollowRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("segment_high", &self.segment_high());
+      ds.field("segment_low", &self.segment_low());
+      ds.field("taken", &self.taken());
+      ds.finish()
+  }
+}
+pub enum FollowReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct FollowReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FollowReply<'a> {
+  type Inner = FollowReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FollowReply<'a> {
+  pub const VT_SHARD: ::flatbuffers::VOffsetT = 4;
+  pub const VT_SHARDS: ::flatbuffers::VOffsetT = 6;
+  pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
+  pub const VT_ANNOUNCED: ::flatbuffers::VOffsetT = 10;
+  pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FollowReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FollowReplyArgs
+  ) -> ::flatbuffers::WIPOffset<FollowReply<'bldr>> {
+    let mut builder = FollowReplyBuilder::new(_fbb);
+    builder.add_announced(args.announced);
+    builder.add_number(args.number);
+    builder.add_shards(args.shards);
+    builder.add_shard(args.shard);
+    builder.add_state(args.state);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn shard(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FollowReply::VT_SHARD, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn shards(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FollowReply::VT_SHARDS, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn state(&self) -> FollowState {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<FollowState>(FollowReply::VT_STATE, Some(FollowState::Unknown)).unwrap()}
+  }
+  /// What lies before this offset was announced already.
+  #[inline]
+  pub fn announced(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FollowReply::VT_ANNOUNCED, Some(0)).unwrap()}
+  }
+  /// Number of the segment in this life of the master: another one each time that it is mounted.
+  #[inline]
+  pub fn number(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FollowReply::VT_NUMBER, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FollowReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u32>("shard", Self::VT_SHARD, false)?
+     .visit_field::<u32>("shards", Self::VT_SHARDS, false)?
+     .visit_field::<FollowState>("state", Self::VT_STATE, false)?
+     .visit_field::<u64>("announced", Self::VT_ANNOUNCED, false)?
+     .visit_field::<u32>("number", Self::VT_NUMBER, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FollowReplyArgs {
+    pub shard: u32,
+    pub shards: u32,
+    pub state: FollowState,
+    pub announced: u64,
+    pub number: u32,
+}
+impl<'a> Default for FollowReplyArgs {
+  #[inline]
+  fn default() -> Self {
+    FollowReplyArgs {
+      shard: 0,
+      shards: 0,
+      state: FollowState::Unknown,
+      announced: 0,
+      number: 0,
+    }
+  }
+}
+
+pub struct FollowReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FollowReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_shard(&mut self, shard: u32) {
+    self.fbb_.push_slot::<u32>(FollowReply::VT_SHARD, shard, 0);
+  }
+  #[inline]
+  pub fn add_shards(&mut self, shards: u32) {
+    self.fbb_.push_slot::<u32>(FollowReply::VT_SHARDS, shards, 0);
+  }
+  #[inline]
+  pub fn add_state(&mut self, state: FollowState) {
+    self.fbb_.push_slot::<FollowState>(FollowReply::VT_STATE, state, FollowState::Unknown);
+  }
+  #[inline]
+  pub fn add_announced(&mut self, announced: u64) {
+    self.fbb_.push_slot::<u64>(FollowReply::VT_ANNOUNCED, announced, 0);
+  }
+  #[inline]
+  pub fn add_number(&mut self, number: u32) {
+    self.fbb_.push_slot::<u32>(FollowReply::VT_NUMBER, number, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FollowReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FollowReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FollowReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FollowReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FollowReply");
+      ds.field("shard", &self.shard());
+      ds.field("shards", &self.shards());
+      ds.field("state", &self.state());
+      ds.field("announced", &self.announced());
+      ds.field("number", &self.number());
+      ds.finish()
+  }
+}
+pub enum AnnounceRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// What lies in a segment, in order of offsets: commits of keys that are this shard's, and ranges of its part that nothing
+/// occupies. Answered by a `StatusReply`.
+pub struct AnnounceRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for AnnounceRequest<'a> {
+  type Inner = AnnounceRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> AnnounceRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_SEGMENT_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_RECORDS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_FREE_OFFSET: ::flatbuffers::VOffsetT = 14;
+  pub const VT_FREE_BYTES: ::flatbuffers::VOffsetT = 16;
+  pub const VT_IS_LAST: ::flatbuffers::VOffsetT = 18;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    AnnounceRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args AnnounceRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<AnnounceRequest<'bldr>> {
+    let mut builder = AnnounceRequestBuilder::new(_fbb);
+    builder.add_segment_low(args.segment_low);
+    builder.add_segment_high(args.segment_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.free_bytes { builder.add_free_bytes(x); }
+    if let Some(x) = args.free_offset { builder.add_free_offset(x); }
+    if let Some(x) = args.records { builder.add_records(x); }
+    builder.add_is_last(args.is_last);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceRequest::VT_SEGMENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn segment_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceRequest::VT_SEGMENT_LOW, Some(0)).unwrap()}
+  }
+  /// One behind the other, as in a journal.
+  #[inline]
+  pub fn records(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(AnnounceRequest::VT_RECORDS, None)}
+  }
+  #[inline]
+  pub fn free_offset(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnnounceRequest::VT_FREE_OFFSET, None)}
+  }
+  #[inline]
+  pub fn free_bytes(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnnounceRequest::VT_FREE_BYTES, None)}
+  }
+  #[inline]
+  pub fn is_last(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(AnnounceRequest::VT_IS_LAST, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for AnnounceRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("segment_high", Self::VT_SEGMENT_HIGH, false)?
+     .visit_field::<u64>("segment_low", Self::VT_SEGMENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("records", Self::VT_RECORDS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("free_offset", Self::VT_FREE_OFFSET, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("free_bytes", Self::VT_FREE_BYTES, false)?
+     .visit_field::<bool>("is_last", Self::VT_IS_LAST, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct AnnounceRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub segment_high: u64,
+    pub segment_low: u64,
+    pub records: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub free_offset: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub free_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub is_last: bool,
+}
+impl<'a> Default for AnnounceRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    AnnounceRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      segment_high: 0,
+      segment_low: 0,
+      records: None,
+      free_offset: None,
+      free_bytes: None,
+      is_last: false,
+    }
+  }
+}
+
+pub struct AnnounceRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AnnounceRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_segment_high(&mut self, segment_high: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceRequest::VT_SEGMENT_HIGH, segment_high, 0);
+  }
+  #[inline]
+  pub fn add_segment_low(&mut self, segment_low: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceRequest::VT_SEGMENT_LOW, segment_low, 0);
+  }
+  #[inline]
+  pub fn add_records(&mut self, records: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceRequest::VT_RECORDS, records);
+  }
+  #[inline]
+  pub fn add_free_offset(&mut self, free_offset: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceRequest::VT_FREE_OFFSET, free_offset);
+  }
+  #[inline]
+  pub fn add_free_bytes(&mut self, free_bytes: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceRequest::VT_FREE_BYTES, free_bytes);
+  }
+  #[inline]
+  pub fn add_is_last(&mut self, is_last: bool) {
+    self.fbb_.push_slot::<bool>(AnnounceRequest::VT_IS_LAST, is_last, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AnnounceRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    AnnounceRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<AnnounceRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for AnnounceRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("AnnounceRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("segment_high", &self.segment_high());
+      ds.field("segment_low", &self.segment_low());
+      ds.field("records", &self.records());
+      ds.field("free_offset", &self.free_offset());
+      ds.field("free_bytes", &self.free_bytes());
+      ds.field("is_last", &self.is_last());
+      ds.finish()
+  }
+}
+pub enum RecordsOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// What became of extents, to be appended to the journal of the segment in this order.
+pub struct Records<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for Records<'a> {
+  type Inner = Records<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> Records<'a> {
+  pub const VT_RECORDS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_IS_WHOLE: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    Records { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RecordsArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<Records<'bldr>> {
+    let mut builder = RecordsBuilder::new(_fbb);
+    if let Some(x) = args.records { builder.add_records(x); }
+    builder.add_is_whole(args.is_whole);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn records(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(Records::VT_RECORDS, None)}
+  }
+  /// From this message on the shard has reported all that lies in the segment; what it has not is gone.
+  #[inline]
+  pub fn is_whole(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(Records::VT_IS_WHOLE, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for Records<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("records", Self::VT_RECORDS, false)?
+     .visit_field::<bool>("is_whole", Self::VT_IS_WHOLE, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RecordsArgs<'a> {
+    pub records: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub is_whole: bool,
+}
+impl<'a> Default for RecordsArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    RecordsArgs {
+      records: None,
+      is_whole: false,
+    }
+  }
+}
+
+pub struct RecordsBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RecordsBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_records(&mut self, records: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Records::VT_RECORDS, records);
+  }
+  #[inline]
+  pub fn add_is_whole(&mut self, is_whole: bool) {
+    self.fbb_.push_slot::<bool>(Records::VT_IS_WHOLE, is_whole, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RecordsBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RecordsBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<Records<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for Records<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("Records");
+      ds.field("records", &self.records());
+      ds.field("is_whole", &self.is_whole());
       ds.finish()
   }
 }

@@ -22,6 +22,8 @@ impl KeyShard {
         self.clock.check();
         self.pending.check();
         self.soft_pins.check();
+        self.outbox.check();
+        self.rebuild.check(|object| self.keys.get(object).is_some());
         self.policy.check();
         self.groups.check(&self.keys);
         self.check_whole_segments();
@@ -71,10 +73,11 @@ impl KeyShard {
         }
     }
 
-    /// A master's only shard holds all of each segment.
+    /// A master's only shard holds all of each segment, once that is known.
     fn check_whole_segments(&self) {
         if self.settings.count == 1 {
-            for (segment, share) in self.space.iter().filter(|(_, share)| share.is_memory()) {
+            let is_whole = |share: &SegmentShare| share.is_memory() && !share.is_rebuilding();
+            for (segment, share) in self.space.iter().filter(|(_, share)| is_whole(share)) {
                 assert_eq!(share.allocator.capacity(), share.spec.bytes, "{segment}");
             }
         }

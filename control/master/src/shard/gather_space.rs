@@ -38,7 +38,7 @@ impl KeyShard {
 
     /// Gives all free bytes of a segment away, the longest extents first.
     pub fn surrender(&mut self, segment: u32) -> Vec<SpaceLoan> {
-        self.space.cede_pieces(segment, u64::MAX)
+        self.space.cede_pieces(segment, u64::MAX, self.replicas.generation_bound())
     }
 
     /// Gives `parts` equal shares of its free bytes of a segment away and keeps one itself.
@@ -46,6 +46,7 @@ impl KeyShard {
         let share = self.space.readable(segment);
         let free_bytes = share.map_or(0, |share| share.allocator.free_bytes());
         let part_bytes = free_bytes / (parts as u64 + 1);
-        (0..parts).map(|_| self.space.cede_pieces(segment, part_bytes)).collect()
+        let bound = self.replicas.generation_bound();
+        (0..parts).map(|_| self.space.cede_pieces(segment, part_bytes, bound)).collect()
     }
 }

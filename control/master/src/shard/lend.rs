@@ -69,7 +69,8 @@ impl KeyShard {
         self.begin(now_ms);
         let loans = needs.iter().filter_map(|need| {
             let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
-            Some(SpaceLoan { segment: need.segment, extent })
+            let generation_bound = self.replicas.generation_bound();
+            Some(SpaceLoan { segment: need.segment, extent, generation_bound })
         });
         loans.take(segments).collect()
     }
@@ -115,7 +116,10 @@ impl KeyShard {
     /// Takes over free bytes of other shards, also of a segment that this shard hears of later.
     pub fn receive(&mut self, now_ms: u64, loans: &[SpaceLoan]) {
         self.now_ms = self.now_ms.max(now_ms);
-        loans.iter().for_each(|loan| self.space.receive(*loan));
+        for loan in loans {
+            self.replicas.raise_generations(loan.generation_bound);
+            self.space.receive(*loan);
+        }
     }
 
     /// The other shards had nothing to spare in these segments.

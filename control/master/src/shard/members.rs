@@ -17,7 +17,11 @@ impl KeyShard {
             Some(end_ms) => self.soft_pins.pin(object, end_ms),
             None => self.soft_pins.unpin(object),
         }
+        let had = self.keys[object].flags.has(Flags::SOFT_PIN);
         self.set_soft_flag(object, Flags::SOFT_PIN, end_ms.is_some());
+        if had != end_ms.is_some() {
+            self.note_flags(object);
+        }
     }
 
     /// Sets or clears one of the flags that let an object go last.

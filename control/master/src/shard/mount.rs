@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use perigee_allocator::OffsetAllocator;
 
-use crate::segment::{SegmentEvent, SegmentKind, SegmentSpec};
+use crate::segment::{Announces, SegmentEvent, SegmentKind, SegmentSpec};
 use crate::share::SegmentShare;
 
 use super::KeyShard;
@@ -19,10 +19,13 @@ impl KeyShard {
             SegmentEvent::Mounted { index, spec } => {
                 let (index_here, count) = (self.settings.index, self.settings.count);
                 let space = match spec.kind {
+                    SegmentKind::Memory if spec.announces != Announces::Nothing => {
+                        OffsetAllocator::holding_nothing(spec.bytes)
+                    }
                     SegmentKind::Memory => SegmentShare::first_part(spec.bytes, index_here, count),
                     SegmentKind::Disk => OffsetAllocator::holding_nothing(spec.bytes),
                 };
-                if self.space.add(*index, spec, space) {
+                if self.space.add(*index, spec, space, self.now_ms) {
                     self.replicas.open(*index);
                     if spec.kind == SegmentKind::Disk {
                         self.tombstones.open(*index);
@@ -35,11 +38,16 @@ impl KeyShard {
                 self.space.set_usable(*index, *bytes);
             }
             SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
+            SegmentEvent::Raised { generation } => {
+                self.replicas.raise_generations(*generation);
+                self.outbox.raise(*generation);
+            }
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
     }
 
     fn unmount(&mut self, segment: u32) {
+        self.unfollow(segment);
         let disk = self.space.readable(segment).filter(|share| share.is_disk());
         let disk = disk.map(|share| share.spec.id);
         self.space.unmount(segment);
@@ -52,6 +60,12 @@ impl KeyShard {
     /// What the registry announced about a mounted segment.
     pub fn segment(&self, index: u32) -> Option<&Arc<SegmentSpec>> {
         self.space.readable(index).map(|share| &share.spec)
+    }
+
+    /// The number of a mounted segment.
+    pub fn number_of(&self, id: u128) -> Option<u32> {
+        let mut mounted = self.space.iter().filter(|(_, share)| share.is_readable());
+        mounted.find(|(_, share)| share.spec.id == id).map(|(number, _)| number)
     }
 
     /// Forgets up to `budget` replicas of unmounted segments; returns what is left of the budget.

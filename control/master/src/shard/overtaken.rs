@@ -60,6 +60,7 @@ impl KeyShard {
         let Overtaken { object, generation, pins } = overtaken;
         if pins.hard {
             self.keys[object].flags.set(Flags::HARD_PIN, true);
+            self.note_flags(object);
         }
         if pins.soft != SoftPin::Preserve {
             let end_ms = self.soft_end_ms(pins.soft, None);

@@ -166,11 +166,14 @@ impl KeyShard {
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
+        self.note_commits(pending.first);
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
         self.demote_early(pending.first);
         self.tombstones.note_change(hash);
+        self.rebuild.note_change(hash);
+        self.rebuild.forget(object);
         let payload_bytes = self.replicas[pending.first].payload_bytes;
         self.counters.count_value(payload_bytes);
         self.report_key(KeyChange::Stored, object, pending.first);

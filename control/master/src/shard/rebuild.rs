@@ -1,124 +1,188 @@
-//! A segment whose objects are known already: state rebuilt from descriptors.
-//! Invariant: space is rebuilt from the extents of all shards before the first new one is handed
-//! out.
+//! A segment whose objects are known already: state rebuilt from what its owner announces.
+//! Invariant: no byte of the segment is handed out before its owner has announced all that lies
+//! there, and of what is announced no byte is taken twice.
 
-use std::sync::Arc;
-
-use perigee_allocator::{Extent, OffsetAllocator};
+use perigee_allocator::Extent;
 use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::record::{Record, RecordOp};
+use perigee_schemas::tenant::is_same_tenant;
 
-use crate::key::{hash_key, shard_of_hash};
+use crate::key::{check_key, hash_key, shard_of_hash};
 use crate::key_events::KeyChange;
 use crate::limits::REPLICAS_MAX;
-use crate::segment::SegmentSpec;
-use crate::share::share_range;
+use crate::object::Flags;
+use crate::quarantine::{Quarantined, ReadHold};
+use crate::segment::Announces;
+use crate::share::SegmentShare;
 use crate::slab::NONE;
 
 use super::KeyShard;
-use super::adopted_replica::RebuiltReplica;
+use super::announcement::Announcement;
+use super::space::Reuse;
 
 impl KeyShard {
-    /// Mounts a segment in place of [`crate::SegmentEvent::Mounted`] with the replicas that lie in
-    /// it. Every shard is to be given all of them: it adopts those of its own keys, unless it knows
-    /// a key in another version, and leaves the bytes of the others to their shards. Returns the
-    /// number of adopted replicas.
+    /// Learns what lies in a segment that is being rebuilt; returns how many objects were taken
+    /// over. What overlaps, or does not belong here, is left out.
+    ///
+    /// A key that was written or removed in this life of the master stays as it is. Of two
+    /// announced versions of a key the one that was recorded later wins; the same bytes in several
+    /// segments are replicas of one object. Space of what loses is free after the time of a lease.
     ///
     /// # Errors
-    /// `InvalidParams`: replicas overlap or lie outside the segment; `UnavailableInCurrentStatus`:
-    /// the number was used before. Nothing has changed then.
-    pub fn mount_adopting(
+    /// `SegmentNotFound`: not a mounted segment; `UnavailableInCurrentStatus`: all of it was
+    /// announced.
+    pub fn announce(
         &mut self,
         now_ms: u64,
-        index: u32,
-        spec: &Arc<SegmentSpec>,
-        replicas: &[RebuiltReplica<'_>],
+        segment: u32,
+        announced: &Announcement<'_>,
     ) -> Result<usize, Status> {
         self.begin(now_ms);
-        let mut known: Vec<&RebuiltReplica<'_>> =
-            replicas.iter().filter(|replica| replica.is_storable()).collect();
-        known.sort_by_key(|replica| replica.key);
-        known.dedup_by_key(|replica| replica.key);
-        let (own, space) = self.adopted_space(spec.bytes, &known)?;
-        if !self.space.add(index, spec, space) {
-            return Err(Status::UnavailableInCurrentStatus);
+        self.announced_until(segment)?;
+        let mut free = announced.free.iter().peekable();
+        let mut adopted = 0;
+        for record in announced.records {
+            while let Some(hole) = free.next_if(|hole| hole.offset < record.offset) {
+                self.space.receive_announced(segment, *hole, false);
+            }
+            adopted += usize::from(self.adopt(segment, record));
         }
-        self.replicas.open(index);
-        for replica in &own {
-            debug_assert!(self.owns(replica), "each shard adopts its own keys");
-            self.adopt_one(index, replica);
-        }
-        Ok(own.len())
-    }
-
-    /// The replicas to adopt, and the space that this shard holds: what all replicas of its keys
-    /// occupy, and its equal part of what is free between the replicas of all shards.
-    fn adopted_space<'a, 'k>(
-        &self,
-        segment_bytes: u64,
-        known: &[&'a RebuiltReplica<'k>],
-    ) -> Result<(Vec<&'a RebuiltReplica<'k>>, OffsetAllocator), Status> {
-        let all = known.iter().map(|replica| replica.extent());
-        let whole =
-            OffsetAllocator::rebuild(segment_bytes, all).map_err(|_| Status::InvalidParams)?;
-        let (from, to) = share_range(segment_bytes, self.settings.index, self.settings.count);
-        let mut space = OffsetAllocator::holding_nothing(segment_bytes);
-        let free = whole.free_extents().filter_map(|hole| {
-            let (start, end) = (hole.offset.max(from), (hole.offset + hole.bytes).min(to));
-            (start < end).then(|| Extent::new(start, end - start))
+        free.for_each(|hole| {
+            self.space.receive_announced(segment, *hole, false);
         });
-        let mut received: Vec<Extent> = free.collect();
-        let mut own = Vec::new();
-        for replica in known.iter().copied().filter(|replica| self.owns(replica)) {
-            if self.may_adopt(replica) {
-                space.receive_allocated(replica.extent()).map_err(|_| Status::InvalidParams)?;
-                own.push(replica);
-            } else {
-                received.push(replica.extent());
-            }
+        if announced.is_last {
+            self.space.end_rebuild(segment);
         }
-        for extent in received {
-            space.receive(extent).map_err(|_| Status::InvalidParams)?;
-        }
-        Ok((own, space))
+        Ok(adopted)
     }
 
-    fn owns(&self, replica: &RebuiltReplica<'_>) -> bool {
-        shard_of_hash(hash_key(replica.key), self.settings.count) == self.settings.index
+    /// Up to which offset of a segment its owner has announced what lies there.
+    ///
+    /// # Errors
+    /// As [`KeyShard::announce`].
+    pub fn announced_until(&self, segment: u32) -> Result<u64, Status> {
+        let share = self.space.readable(segment).ok_or(Status::SegmentNotFound)?;
+        share.announced_until.ok_or(Status::UnavailableInCurrentStatus)
     }
 
-    /// Whether the key is unknown here or known with these bytes.
-    fn may_adopt(&self, replica: &RebuiltReplica<'_>) -> bool {
-        match self.keys.find(replica.key) {
-            None => true,
-            Some(object) => {
-                let replicas = self.replicas.chain(self.keys[object].first).count();
-                replicas < REPLICAS_MAX as usize
-                    && self.size(replica.key) == Ok(replica.payload_bytes)
-                    && self.keys[object].checksum == replica.checksum
-            }
+    /// Number of segments with objects that their owners are still to announce. An owner that takes
+    /// too long is not waited for.
+    pub fn awaited(&self, now_ms: u64) -> usize {
+        let has_objects = |share: &SegmentShare| share.spec.announces == Announces::Objects;
+        let shares = self.space.iter().map(|(_, share)| share);
+        shares.filter(|share| has_objects(share) && share.is_awaited(now_ms)).count()
+    }
+
+    /// Whether no segment takes puts, and one will when its owner has announced what lies there.
+    pub fn awaits_room(&self, now_ms: u64) -> bool {
+        !self.has_room() && self.space.iter().any(|(_, share)| share.is_awaited(now_ms))
+    }
+
+    /// Whether each of some keys can be read, without touching it: 0, or -704.
+    pub fn known(&self, keys: &[&[u8]], out: &mut Vec<i32>) {
+        out.clear();
+        out.extend(keys.iter().map(|key| {
+            let object = self.keys.find(key).filter(|object| self.is_complete(*object));
+            object.map_or(Status::ObjectNotFound, |_| Status::Ok).code()
+        }));
+    }
+
+    /// Whether some segment takes puts.
+    pub fn has_room(&self) -> bool {
+        !self.space.live().is_empty()
+    }
+
+    fn adopt(&mut self, segment: u32, record: &Record<'_>) -> bool {
+        let hash = hash_key(record.key);
+        let is_own = shard_of_hash(hash, self.settings.count) == self.settings.index;
+        let extent = Extent::new(record.offset, extent_bytes(record.payload_bytes));
+        let is_new = is_own && record.op == RecordOp::Commit && check_key(record.key).is_ok();
+        if !is_new || !self.space.receive_announced(segment, extent, true) {
+            return false;
         }
-    }
-
-    fn adopt_one(&mut self, segment: u32, adopted: &RebuiltReplica<'_>) {
-        let hash = hash_key(adopted.key);
-        let object = match self.keys.find_hashed(hash, adopted.key) {
-            Some(object) => object,
-            None => self.insert_object(adopted.key, hash, ""),
+        let object = self.keys.find_hashed(hash, record.key);
+        let is_taken = match object {
+            None => !self.rebuild.may_have_changed(hash),
+            Some(object) => self.gives_way(object, segment, record),
         };
-        let (offset, payload_bytes) = (adopted.offset, adopted.payload_bytes);
-        let id = self.replicas.adopt(segment, offset, payload_bytes, adopted.generation);
+        if !is_taken {
+            self.park(segment, extent);
+            return false;
+        }
+        self.link_announced(segment, hash, record);
+        true
+    }
+
+    /// Whether an announced replica of a known object joins it or replaces it.
+    fn gives_way(&mut self, object: u32, segment: u32, record: &Record<'_>) -> bool {
+        let first = self.keys[object].first;
+        if first == NONE {
+            // It is being written, and what is announced is older than that.
+            return !self.rebuild.may_have_changed(self.keys[object].hash());
+        }
+        let is_same = self.keys[object].checksum == record.checksum
+            && self.replicas[first].payload_bytes == record.payload_bytes;
+        if is_same {
+            let mut replicas = self.replicas.chain(first);
+            return replicas.all(|id| self.replicas[id].segment != segment)
+                && self.replicas.chain(first).count() < REPLICAS_MAX as usize;
+        }
+        let known = self.rebuild.announced(object);
+        let is_older = known.is_some_and(|sequence| sequence < record.sequence);
+        if is_older {
+            self.report_key(KeyChange::Removed, object, first);
+            let lease = self.take_read_lease(object);
+            let end_ms = lease.end_ms.max(self.lease_end_ms());
+            self.keys[object].first = NONE;
+            self.drop_chain(first, Reuse::AfterReads(ReadHold { end_ms, ..lease }));
+            self.settle(object);
+        }
+        is_older
+    }
+
+    fn link_announced(&mut self, segment: u32, hash: u64, record: &Record<'_>) {
+        let is_own = is_same_tenant(record.key, record.group);
+        let group = std::str::from_utf8(record.group).ok().filter(|_| is_own).unwrap_or_default();
+        let object = match self.keys.find_hashed(hash, record.key) {
+            Some(object) => object,
+            None => self.insert_object(record.key, hash, group),
+        };
+        let (offset, bytes) = (record.offset, record.payload_bytes);
+        let id = self.replicas.adopt(segment, offset, bytes, record.generation);
         let stamp = self.clock.touch();
-        let record = &mut self.keys[object];
-        let before = std::mem::replace(&mut record.first, id);
-        record.checksum = adopted.checksum;
-        record.owner = adopted.client;
-        record.stamp = stamp;
+        let known = &mut self.keys[object];
+        let before = std::mem::replace(&mut known.first, id);
+        if before == NONE {
+            known.checksum = record.checksum;
+            known.owner = record.client.0;
+            known.stamp = stamp;
+            known.flags.set(Flags::HARD_PIN, record.flags & Record::HARD_PIN != 0);
+        }
         self.replicas.assign(id, object);
         self.replicas.put_before(id, before);
+        if before == NONE {
+            let soft = record.flags & Record::SOFT_PIN != 0;
+            let end_ms = self.now_ms.saturating_add(self.settings.soft_pin_ttl_ms);
+            self.set_soft_pin(object, soft.then_some(end_ms));
+        }
+        self.rebuild.note_announced(object, record.sequence);
+        self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
         if before == NONE {
             self.report_key(KeyChange::Stored, object, id);
         }
+    }
+
+    /// Space of what was announced in vain: readers of before may still look at it.
+    fn park(&mut self, segment: u32, extent: Extent) {
+        let quarantined =
+            Quarantined { segment, extent, put: None, readers: None, superseded: None };
+        self.space.hold(self.lease_end_ms(), quarantined);
+    }
+
+    fn lease_end_ms(&self) -> u64 {
+        self.now_ms.saturating_add(self.settings.lease_ttl_ms)
     }
 }

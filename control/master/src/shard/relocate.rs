@@ -3,6 +3,7 @@
 //! in between never comes back.
 
 use perigee_schemas::Status;
+use perigee_schemas::record::RecordOp;
 
 use crate::columns::ReplicaState;
 use crate::list_name::ListName;
@@ -106,6 +107,7 @@ impl KeyShard {
         }
         let list = self.list_of(object);
         self.enlist(done.target, list);
+        self.note(done.target, RecordOp::Commit);
         self.counters.moved_replicas += 1;
         self.counters.relocation(done.purpose).ended += 1;
         self.counters.moved_bytes += payload_bytes;

@@ -3,6 +3,7 @@
 
 use perigee_schemas::Status;
 
+use crate::key::hash_key;
 use crate::object::{Flags, Object};
 
 use super::KeyShard;
@@ -17,7 +18,10 @@ impl KeyShard {
         out.clear();
         for key in keys {
             let removed = match self.keys.find(key) {
-                None => Err(Status::ObjectNotFound),
+                None => {
+                    self.rebuild.note_change(hash_key(key));
+                    Err(Status::ObjectNotFound)
+                }
                 Some(object) => self.remove_object(object, force),
             };
             out.push(code(removed));
@@ -56,6 +60,7 @@ impl KeyShard {
             self.discard_all_pending(object);
         }
         self.tombstones.note_change(self.keys[object].hash());
+        self.rebuild.note_change(self.keys[object].hash());
         self.drop_all_complete(object);
         debug_assert!(self.keys.get(object).is_none(), "nothing of it is left");
         if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
@@ -82,6 +87,7 @@ impl KeyShard {
             return Err(Status::ReplicaNotFound);
         }
         self.tombstones.note_change(record.hash());
+        self.rebuild.note_change(record.hash());
         for id in replicas {
             self.drop_complete(id);
         }

@@ -3,6 +3,7 @@
 //! from the moment the replica is dropped.
 
 use perigee_schemas::Status;
+use perigee_schemas::record::RecordOp;
 
 use crate::key_events::KeyChange;
 use crate::object::{Flags, Object};
@@ -53,6 +54,7 @@ impl KeyShard {
             return self.drop_copy(id);
         }
         self.before_drop(id);
+        self.note(id, RecordOp::Free);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);
         self.replicas.remove(id);
@@ -145,6 +147,10 @@ impl KeyShard {
             return;
         }
         self.forget_overtaken(object);
+        if self.rebuild.announced(object).is_some() {
+            self.rebuild.note_change(self.keys[object].hash());
+            self.rebuild.forget(object);
+        }
         self.set_soft_pin(object, None);
         if flags.has(Flags::PENDING) {
             self.refresh_blocking(object);

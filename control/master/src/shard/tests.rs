@@ -4,6 +4,7 @@
 mod adopting;
 mod demotion;
 mod eviction;
+mod follower;
 mod group_shards;
 mod groups;
 mod leases;

@@ -167,6 +167,20 @@ pub(super) const FAMILIES: &[Family] = &[
     .labelled(SHARD)
     .ours(),
     Family::counter(
+        "perigee_adopted_objects_total",
+        "objects",
+        "Objects that owners announced after a restart of the master and that were taken over",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
+        "perigee_followers_cut_total",
+        "connections",
+        "Owners of segments that took records too slowly: their connections were closed, and they began again",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::counter(
         "perigee_log_lines_left_out_total",
         "lines",
         "Log lines about segments and clients that were left out because their peer caused too many",

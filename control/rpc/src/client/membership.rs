@@ -5,7 +5,7 @@ use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE, SEGMENTS_LISTED_MAX};
 use crate::reply::{SegmentPage, SegmentUse};
-use crate::request::{LentSegments, SegmentOffer, identities, mount, strings};
+use crate::request::{LentSegments, MountForm, SegmentOffer, identities, mount, strings};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
@@ -34,8 +34,20 @@ impl MasterClient {
         remount: bool,
         number: u64,
     ) -> Result<Vec<Status>, CallError> {
+        self.mount_as(segments, &MountForm { is_remount: remount, number, ..MountForm::default() })
+    }
+
+    /// Mounts segments; one verdict per segment.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn mount_as(
+        &self,
+        segments: &[SegmentOffer],
+        form: &MountForm<'_>,
+    ) -> Result<Vec<Status>, CallError> {
         let client = self.options.client;
-        let encode = |builder: &mut Builder| mount(builder, client, segments, remount, number);
+        let encode = |builder: &mut Builder| mount(builder, client, segments, form);
         self.call(MessageKind::Mount, true, encode, |body| status_reply(body, segments.len()))
     }
 

@@ -2,9 +2,11 @@
 //! and segments.
 
 use super::copy_turns::CopyTurns;
+use super::followers::Followers;
 use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
+use super::rebuild_window::{Awaited, RebuildWindow};
 use super::shortage::ShortageLog;
 use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
@@ -41,6 +43,13 @@ impl<E: Environment> std::fmt::Debug for Member<E> {
     }
 }
 
+/// What all shards of a master have together.
+#[derive(Clone, Default)]
+pub(super) struct MasterWide {
+    listings: Listings,
+    window: RebuildWindow,
+}
+
 /// State of one shard. Only its own thread touches it.
 pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) environment: E,
@@ -61,6 +70,13 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) listings: Listings,
     /// What may still be said of segments that come and go.
     pub(crate) log_budget: LogBudget,
+    pub(crate) followers: Followers<E>,
+    /// What all shards know of the restart of the master.
+    pub(super) window: RebuildWindow,
+    /// What calls wait for here.
+    pub(super) awaited: Cell<Awaited>,
+    /// When the shard began.
+    pub(super) began: Duration,
     members: OnceCell<Arc<[Member<E>]>>,
     /// Who waits for them.
     waiting: RefCell<Option<Waker>>,
@@ -68,16 +84,20 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
 }
 
 impl<E: Environment> ControlShard<E> {
-    pub(crate) fn new(
+    pub(super) fn new(
         environment: E,
         keys: KeyShard,
         registry: Option<Registry>,
         cells: Arc<MasterCells>,
         epoch: u64,
         expiry_listener: Option<Sender<Vec<String>>>,
-        listings: Listings,
+        MasterWide { listings, window }: MasterWide,
     ) -> Self {
         Self {
+            began: environment.now(),
+            followers: Followers::default(),
+            window,
+            awaited: Cell::default(),
             environment,
             index: keys.settings().index,
             keys: RefCell::new(keys),
@@ -137,6 +157,10 @@ impl<E: Environment> ControlShard<E> {
     pub(crate) async fn tick(&self, pace: Duration) {
         while !self.stopping.get() {
             let more = self.keys.borrow_mut().tick(self.now_ms(), TICK_BUDGET);
+            self.flush_records().await;
+            if self.awaits() {
+                self.count_awaited();
+            }
             self.borrow_for_watermark().await;
             let now_ms = self.now_ms();
             self.shortage.report(self.index, &self.keys.borrow(), now_ms);
@@ -167,6 +191,13 @@ impl<E: Environment> ControlShard<E> {
         let now = self.now_ms();
         let mut keys = self.keys.borrow_mut();
         events.iter().for_each(|event| keys.apply(now, event));
+        drop(keys);
+        for event in events {
+            if let SegmentEvent::Unmounted { index } = event {
+                self.followers.cut(*index);
+            }
+        }
+        self.count_awaited();
     }
 }
 

@@ -158,7 +158,11 @@ impl<E: Environment> ControlShard<E> {
     ) -> Call<E, Option<R>> {
         let member = &self.members()[index];
         let name = member.name;
-        self.environment
-            .call(&member.mailbox, move |theirs| theirs.local(name).map(|shard| work(&shard)))
+        self.environment.call_later(&member.mailbox, move |theirs, reply| {
+            if let Some(shard) = theirs.local(name) {
+                let result = work(&shard);
+                shard.reply_when_sent(reply, result);
+            }
+        })
     }
 }

@@ -2,8 +2,7 @@
 //! environment.
 //! Invariant: a shard that could not listen leaves nothing behind.
 
-use super::control_shard::{ControlShard, Member};
-use super::listings::Listings;
+use super::control_shard::{ControlShard, MasterWide, Member};
 use super::settings::{key_settings, registry_settings};
 use crate::config::MasterConfig;
 use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
@@ -33,7 +32,7 @@ pub struct ShardStart {
     cells: Arc<MasterCells>,
     expiry_listener: Option<Sender<Vec<String>>>,
     budget: FrameBudget,
-    listings: Listings,
+    shared: MasterWide,
     idle: Option<Duration>,
     epoch: u64,
     pace: Duration,
@@ -48,25 +47,26 @@ pub struct MasterShard<E: Environment = ShardEnvironment> {
 }
 
 impl ShardStart {
-    /// The shards of a master. `epoch` is the random number of its life; where nothing is left to
-    /// do, a shard looks for work every `pace`. `expiry_listener` gets names of segments of expired
-    /// clients that no mounted segment has.
+    /// The shards of a master. `epoch` is the random number of its life, `first` the least epoch of
+    /// its generations; where nothing is left to do, a shard looks for work every `pace`.
+    /// `expiry_listener` gets names of segments of expired clients that no mounted segment has.
     pub fn all(
         config: &MasterConfig,
         epoch: u64,
+        first: u32,
         pace: Duration,
         expiry_listener: Option<&Sender<Vec<String>>>,
     ) -> Vec<Self> {
         let count = config.rpc.shards.max(1);
         let groups = GroupLedger::new(count);
-        let (budget, listings) = (frame_budget(), Listings::default());
+        let (budget, shared) = (frame_budget(), MasterWide::default());
         let start = |index| Self {
-            keys: KeyShard::sharing(key_settings(config, index, count, epoch), &groups),
-            registry: (index == 0).then(|| Registry::new(registry_settings(config))),
+            keys: KeyShard::sharing(key_settings(config, index, count, (epoch, first)), &groups),
+            registry: (index == 0).then(|| Registry::new(registry_settings(config, first))),
             cells: Arc::default(),
             expiry_listener: expiry_listener.cloned(),
             budget: budget.clone(),
-            listings: listings.clone(),
+            shared: shared.clone(),
             idle: config.rpc.idle_timeout_ms.map(Duration::from_millis),
             epoch,
             pace,
@@ -100,7 +100,7 @@ impl<E: Environment> MasterShard<E> {
             start.cells,
             epoch,
             start.expiry_listener,
-            start.listings,
+            start.shared,
         ));
         let name = environment.keep(state.clone());
         let service = || RpcService::new(&state, &budget);

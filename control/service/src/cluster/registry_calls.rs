@@ -17,26 +17,37 @@ pub(crate) struct PingAnswer {
     pub(crate) has_moves: bool,
 }
 
+/// What a client asks to be mounted.
+pub(crate) struct MountRequest {
+    pub(crate) segments: Vec<SegmentSpec>,
+    /// The client answers a request to mount again.
+    pub(crate) is_remount: bool,
+    /// Number of the request among those of the client; 0 from one that does not count.
+    pub(crate) number: u64,
+    /// Largest generation of another life of the master that the client has heard of.
+    pub(crate) generation: u64,
+}
+
 impl<E: Environment> ControlShard<E> {
-    /// Mounts segments of a client by its mount request of this number, from this address; one code
-    /// per segment. Then the client is asked at its endpoint whether it is there.
+    /// Mounts segments of a client from this address; one code per segment. Then the client is
+    /// asked at its endpoint whether it is there.
     pub(crate) async fn mount(
         &self,
         client: Identity,
         address: Option<IpAddr>,
-        segments: Vec<SegmentSpec>,
-        remount: bool,
-        number: u64,
+        request: MountRequest,
     ) -> Vec<i32> {
+        let MountRequest { segments, is_remount, number, generation } = request;
         let count = segments.len();
         let change = move |registry: &mut Registry, now: u64| {
             let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
             if let Some(Err(status)) = address.map(|from| registry.arrive(now, client.0, from)) {
                 return vec![status.code(); count];
             }
+            registry.raise_generations(generation);
             let ids: Vec<u128> = segments.iter().map(|spec| spec.id).collect();
             // A client without segments makes itself known by an empty remount.
-            let codes = if remount || segments.is_empty() {
+            let codes = if is_remount || segments.is_empty() {
                 match registry.remount(now, client.0, segments) {
                     Ok(results) => results.into_iter().map(code).collect(),
                     Err(status) => vec![status.code(); count],
@@ -159,6 +170,7 @@ impl<E: Environment> ControlShard<E> {
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
                 SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
                 SegmentEvent::Mounted { .. }
+                | SegmentEvent::Raised { .. }
                 | SegmentEvent::Usable { .. }
                 | SegmentEvent::Recycled { .. } => continue,
             };

@@ -126,10 +126,12 @@ impl<E: Environment> ControlShard<E> {
             positions.iter().map(|position| keys[*position].into()).collect();
         let positions = positions.to_vec();
         let name = member.name;
-        self.environment.call(&member.mailbox, move |theirs| {
-            let shard = theirs.local(name)?;
-            let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-            Some(shard.answer(&keys, &positions, &work))
+        self.environment.call_later(&member.mailbox, move |theirs, reply| {
+            if let Some(shard) = theirs.local(name) {
+                let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+                let columns = shard.answer(&keys, &positions, &work);
+                shard.reply_when_sent(reply, columns);
+            }
         })
     }
 }

@@ -112,6 +112,8 @@ mod tests {
     use crate::config::{MasterConfig, MasterStart};
     use perigee_flags::ProcessEnvironment as Variables;
 
+    use crate::cluster::MountRequest;
+
     const SEGMENTS: u32 = 2 * SEGMENTS_PER_PAGE as u32 + 1;
 
     fn cluster_with_segments() -> Cluster {
@@ -135,11 +137,13 @@ mod tests {
                 protocol: "tcp".to_owned(),
                 peer: None,
                 kind: perigee_master::SegmentKind::Memory,
+                announces: perigee_master::Announces::Nothing,
             };
-            let mounted = cluster.run_first(move |first| async move {
-                let client = perigee_schemas::Identity(spec.client);
-                first.mount(client, None, vec![spec], false, 0).await
-            });
+            let client = perigee_schemas::Identity(spec.client);
+            let request =
+                MountRequest { segments: vec![spec], is_remount: false, number: 0, generation: 0 };
+            let mounted = cluster
+                .run_first(move |first| async move { first.mount(client, None, request).await });
             assert_eq!(mounted, Some(vec![0]), "segment {number}");
         }
         cluster

@@ -1,11 +1,19 @@
 //! From the master's configuration to the settings of its state machines.
 
+use std::time::SystemTime;
+
 use crate::config::{AllocationStrategy, MasterConfig, TaskConfig};
 use perigee_master::{RegistrySettings, ShardSettings, Strategy, TaskSettings};
 
+/// Where epochs are counted from, the start of 2025, in seconds since 1970...
+const EPOCH_ORIGIN_SECONDS: u64 = 1_735_689_600;
+/// ... and their unit. There are 24 bits of them.
+const EPOCH_UNIT_SECONDS: u64 = 64;
+
 /// Settings of the registry of clients and segments.
-pub(super) fn registry_settings(config: &MasterConfig) -> RegistrySettings {
+pub(super) fn registry_settings(config: &MasterConfig, first: u32) -> RegistrySettings {
     RegistrySettings {
+        generation_base: generation_base(first),
         client_ttl_ms: config.client_ttl_ms,
         confirms: config.rpc.verify_segments,
         tasks: task_settings(&config.tasks),
@@ -27,7 +35,7 @@ pub(super) fn key_settings(
     config: &MasterConfig,
     index: usize,
     count: usize,
-    epoch: u64,
+    (epoch, first): (u64, u32),
 ) -> ShardSettings {
     ShardSettings {
         index,
@@ -49,9 +57,20 @@ pub(super) fn key_settings(
             AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
         },
         seed: epoch,
-        // The high bits are random and the low 40 count, so generations of two lives of the master
-        // meet only by a chance of one in 2^23; the bit that is always set keeps every generation
-        // from being 0.
-        generation_base: epoch & !0xff_ffff_ffff | 1 << 40,
+        generation_base: generation_base(first),
     }
+}
+
+/// The least generation of an epoch, which is not 0. Owners that have heard of a later epoch raise
+/// it before anything of theirs is taken over.
+fn generation_base(first: u32) -> u64 {
+    u64::from(first.max(1)) << 40
+}
+
+/// The least epoch of a master that starts now: later starts have later ones, by a clock that is
+/// right to a minute, also for owners that do not tell what they have heard of.
+pub(super) fn epoch_of_start() -> u32 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let units = since.as_secs().saturating_sub(EPOCH_ORIGIN_SECONDS) / EPOCH_UNIT_SECONDS;
+    u32::try_from(units & 0xff_ffff).unwrap_or_default().max(1)
 }

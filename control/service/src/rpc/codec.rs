@@ -158,6 +158,7 @@ pub(super) fn offered(
         protocol: owned(view.protocol()),
         peer,
         kind: SegmentKind::Memory,
+        announces: perigee_master::Announces::Nothing,
     }
 }
 

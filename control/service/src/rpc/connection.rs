@@ -3,7 +3,7 @@
 //! Only leases that are given back are not answered.
 
 use super::limits::AHEAD_BYTES;
-use super::{RpcConnection, dispatch, key_calls};
+use super::{RpcConnection, dispatch, follow_calls, key_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_port::{FrameBudget, Frames, greet};
@@ -21,13 +21,16 @@ pub(super) async fn serve<E: Environment>(
     budget: &FrameBudget,
 ) -> io::Result<()> {
     let mut frames = Frames::new(caller.environment(), caller.stream(), budget);
-    if let Err(error) = greet(&mut frames, shard.epoch, FRAME_BODY_BYTES_MAX).await {
-        match error.kind() {
-            io::ErrorKind::InvalidData => shard.cells.protocol_errors.add(1),
-            io::ErrorKind::Unsupported => shard.cells.connections_refused.add(1),
-            _ => {}
+    match greet(&mut frames, shard.epoch, FRAME_BODY_BYTES_MAX).await {
+        Ok(hello) => shard.note_met(hello.met),
+        Err(error) => {
+            match error.kind() {
+                io::ErrorKind::InvalidData => shard.cells.protocol_errors.add(1),
+                io::ErrorKind::Unsupported => shard.cells.connections_refused.add(1),
+                _ => {}
+            }
+            return Err(error);
         }
-        return Err(error);
     }
     frames.buffer().expect_ahead(AHEAD_BYTES);
     let mut builder = FlatBufferBuilder::new();
@@ -58,7 +61,14 @@ pub(super) async fn serve<E: Environment>(
         };
         shard.cells.sent_bytes.add(answer.len() as u64);
         frames.consume();
+        // Owners hear of it first: what was answered outlives this process.
+        if !caller.state.is_some() {
+            shard.flush_records().await;
+        }
         frames.send_bytes(answer).await?;
+        if let Some(followed) = caller.state.take() {
+            return follow_calls::stream(shard, caller, &mut frames, followed).await;
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
 use super::call::{CallRefusal, ReplyBuilder};
-use super::{RpcConnection, key_calls, move_calls, segment_calls, set_calls, task_calls};
+use super::{
+    RpcConnection, follow_calls, key_calls, move_calls, segment_calls, set_calls, task_calls,
+};
 use crate::cluster::ControlShard;
 use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
@@ -36,6 +38,8 @@ pub(super) async fn answer<E: Environment>(
         MessageKind::EndMoves => move_calls::end(shard, body, builder).await?,
         MessageKind::CreateTask => task_calls::create(shard, body, builder).await?,
         MessageKind::QueryTask => task_calls::query(shard, body, builder).await?,
+        MessageKind::Follow => follow_calls::follow(shard, caller, body, builder)?,
+        MessageKind::Announce => follow_calls::announce(shard, caller, body, builder)?,
         MessageKind::GiveBack
         | MessageKind::Hello
         | MessageKind::Welcome
@@ -43,6 +47,7 @@ pub(super) async fn answer<E: Environment>(
         | MessageKind::Move
         | MessageKind::Rails
         | MessageKind::Pairs
+        | MessageKind::Records
         | MessageKind::Reply => {
             return Err(CallRefusal::new(
                 Status::InvalidParams,

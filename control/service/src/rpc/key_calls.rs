@@ -19,6 +19,7 @@ pub(super) async fn exist(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::ExistRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
+    shard.wait_for_keys(&keys).await;
     let codes: StatusCodes = shard
         .scatter(&keys, |owner, now, share, codes: &mut StatusCodes| {
             owner.exist(now, share.keys, &mut codes.0);
@@ -37,6 +38,7 @@ pub(super) async fn get_replicas(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::GetReplicasRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
+    shard.wait_for_keys(&keys).await;
     let (peek, probe) = (request.peek(), request.probe());
     let found: Replicas = shard
         .scatter(&keys, move |owner, now, share, found: &mut Replicas| {
@@ -87,6 +89,7 @@ pub(super) async fn put_start(
     let request = decode::<master::PutStartRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
     let wanted = Arc::new(PutRequests::decode(&request, keys.len())?);
+    shard.wait_for_room().await;
     let started = shard.start_puts(&keys, wanted).await;
     let columns = &started.columns;
     let places = places(builder, shard, &columns.locations);
@@ -183,6 +186,7 @@ pub(super) async fn remove(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
+    shard.wait_for_keys(&keys).await;
     let force = request.force();
     let codes: StatusCodes = shard
         .scatter(&keys, move |owner, now, share, codes: &mut StatusCodes| {
@@ -200,6 +204,7 @@ pub(super) async fn replica_clear(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::ReplicaClearRequest<'_>>(body)?;
     let keys = keys(request.keys(), body.len())?;
+    shard.wait_for_keys(&keys).await;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let segment: Arc<str> = request.segment_name().unwrap_or_default().into();
     let codes: StatusCodes = shard

@@ -3,8 +3,8 @@
 use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment};
-use crate::cluster::{ControlShard, SegmentNames, SegmentPage};
-use perigee_master::SegmentSpec;
+use crate::cluster::{ControlShard, MountRequest, SegmentNames, SegmentPage};
+use perigee_master::{Announces, SegmentSpec};
 use perigee_metrics::RpcKind;
 use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::message::decode;
@@ -25,11 +25,19 @@ pub(super) async fn mount<E: Environment>(
     let segments = request.segments();
     let count = segments.as_ref().map_or(0, flatbuffers::Vector::len);
     within_limit(count, "segments")?;
-    let specs: Vec<SegmentSpec> = segments
+    let mut specs: Vec<SegmentSpec> = segments
         .iter()
         .flat_map(flatbuffers::Vector::iter)
         .map(|view| offered(&view, client, caller.address()))
         .collect();
+    let announces = request.announces().into_iter().flatten();
+    for (spec, announces) in specs.iter_mut().zip(announces) {
+        spec.announces = match announces {
+            master::Announces::Objects => Announces::Objects,
+            master::Announces::Space => Announces::Space,
+            _ => Announces::Nothing,
+        };
+    }
     for spec in &specs {
         let Some(left_out) = shard.log_line(spec.peer) else {
             continue;
@@ -44,14 +52,20 @@ pub(super) async fn mount<E: Environment>(
             "Mounting a segment"
         );
     }
-    let (remount, number) = (request.remount(), request.number());
-    let codes = shard.mount(client, caller.address(), specs, remount, number).await;
+    let request = MountRequest {
+        segments: specs,
+        is_remount: request.remount(),
+        number: request.number(),
+        generation: request.generation(),
+    };
+    let is_remount = request.is_remount;
+    let codes = shard.mount(client, caller.address(), request).await;
     let all_mounted = codes.iter().all(|code| *code == 0);
     if all_mounted {
         caller.recognize();
     }
     finish_status(builder, &codes);
-    let kind = if request.remount() { RpcKind::ReMountSegment } else { RpcKind::MountSegment };
+    let kind = if is_remount { RpcKind::ReMountSegment } else { RpcKind::MountSegment };
     Ok(CallCounts::one(kind, all_mounted))
 }
 

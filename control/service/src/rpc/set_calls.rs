@@ -17,6 +17,7 @@ pub(super) async fn remove_by_regex(
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveByRegexRequest<'_>>(body)?;
+    shard.wait_for_owners().await;
     let count = match pattern(request.pattern(), request.tenant()) {
         Ok(pattern) => remove(shard, pattern, request.force()).await,
         Err(status) => Err(status),
@@ -31,6 +32,7 @@ pub(super) async fn remove_all(
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::RemoveAllRequest<'_>>(body)?;
+    shard.wait_for_owners().await;
     let count = match TenantId::parse(request.tenant().unwrap_or_default()) {
         Ok(tenant) => remove(shard, Pattern::any().of(tenant), request.force()).await,
         Err(error) => Err(error.into()),
@@ -138,12 +140,14 @@ impl<E: Environment> ControlShard<E> {
     ) -> Call<E, Option<(Scan, R)>> {
         let member = &self.members()[owner];
         let name = member.name;
-        self.environment.call(&member.mailbox, move |theirs| {
-            let shard = theirs.local(name)?;
-            let keys = &mut shard.keys.borrow_mut();
-            let mut scan = scan.unwrap_or_else(|| keys.scan());
-            let result = step(keys, shard.now_ms(), &mut scan);
-            Some((scan, result))
+        self.environment.call_later(&member.mailbox, move |theirs, reply| {
+            if let Some(shard) = theirs.local(name) {
+                let mut keys = shard.keys.borrow_mut();
+                let mut scan = scan.unwrap_or_else(|| keys.scan());
+                let result = step(&mut keys, shard.now_ms(), &mut scan);
+                drop(keys);
+                shard.reply_when_sent(reply, (scan, result));
+            }
         })
     }
 }
@@ -209,6 +213,7 @@ mod tests {
             protocol: "tcp".to_owned(),
             peer: None,
             kind: perigee_master::SegmentKind::Memory,
+            announces: perigee_master::Announces::Nothing,
         };
         let spec = Arc::new(spec);
         let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };

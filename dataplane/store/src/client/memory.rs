@@ -5,7 +5,7 @@
 use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
-use perigee_rpc::SegmentOffer;
+use perigee_rpc::{MountForm, SegmentOffer};
 use perigee_schemas::Status;
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,9 @@ impl Store {
     /// Has the master mount what is served already.
     fn mount(&self, (offer, number): (SegmentOffer, u64)) -> Result<SegmentId, StoreError> {
         let id = offer.id;
-        let mounted = self.master.mount(&[offer], false, number);
+        let announces = [(id, self.ledger.add(id, offer.bytes))];
+        let form = MountForm { number, announces: &announces, ..MountForm::default() };
+        let mounted = self.master.mount_as(&[offer], &form);
         let verdict = match mounted {
             Ok(statuses) => statuses
                 .first()
@@ -32,7 +34,10 @@ impl Store {
             // A request without an answer may still be carried out: the next heartbeat tells that
             // the segment is gone.
             self.donation.remove(id);
+            self.ledger.remove(id);
             debug_assert!(!self.donation.offers_segment(id), "it is given back at once");
+        } else {
+            self.ledger.follow(id);
         }
         verdict.map(|()| id)
     }
@@ -93,12 +98,14 @@ impl Store {
         assert_eq!(statuses.len(), ids.len(), "one answer per segment");
         let settled = ids.iter().zip(statuses).map(|(id, status)| match status {
             Status::Ok => {
+                self.ledger.remove(*id);
                 self.donation.retire(*id, Duration::from_millis(grace_ms));
                 Status::Ok
             }
             // A restarted master does not know it yet: it has no readers, and the master will not
             // learn of it any more.
             Status::SegmentNotFound if self.donation.offers_segment(*id) => {
+                self.ledger.remove(*id);
                 self.donation.remove(*id);
                 Status::Ok
             }

@@ -10,6 +10,7 @@ mod forged;
 mod membership;
 mod ports;
 mod rails;
+mod restart;
 mod tasks;
 mod tenants;
 mod unreachable;

@@ -10,6 +10,10 @@ use proptest::prelude::{ProptestConfig, Strategy as _, any, prop, prop_oneof, pr
 use super::*;
 use crate::key::shard_of;
 use crate::limits::GATHER_ROUNDS_MAX;
+use crate::segment::Announces;
+use crate::share::share_range;
+use perigee_schemas::Identity;
+use perigee_schemas::record::{Record, RecordOp};
 
 /// Shards of one master, the time, and loans that have not arrived yet.
 struct Fleet {
@@ -21,6 +25,8 @@ struct Fleet {
     placements: PlacementColumns,
     status: Vec<i32>,
     generations: BTreeMap<u64, String>,
+    /// Segment, range and generation of each place that was ever given.
+    given: Vec<(u32, u64, u64, u64)>,
     bytes_of_segment: BTreeMap<u32, u64>,
 }
 
@@ -39,6 +45,7 @@ impl Fleet {
             placements: PlacementColumns::default(),
             status: Vec::new(),
             generations: BTreeMap::new(),
+            given: Vec::new(),
             bytes_of_segment: BTreeMap::new(),
         };
         for (index, bytes) in segments.iter().enumerate() {
@@ -89,7 +96,21 @@ impl Fleet {
             effort,
         };
         self.shards[owner].put_start(self.now_ms, &batch, &mut self.placements);
+        self.note_given();
         self.placements.status[0]
+    }
+
+    /// Of two places that have a byte in common the later one has the larger generation.
+    fn note_given(&mut self) {
+        for place in &self.placements.locations {
+            let end = place.offset + extent_bytes(place.payload_bytes);
+            let earlier = self.given.iter().filter(|(segment, from, to, _)| {
+                *segment == place.segment && *from < end && place.offset < *to
+            });
+            let largest = earlier.map(|(.., generation)| *generation).max();
+            assert!(largest.is_none_or(|largest| largest < place.generation), "{place:?}");
+            self.given.push((place.segment, place.offset, end, place.generation));
+        }
     }
 
     /// A put as the service drives it: free room, room of others, eviction, the room of all.
@@ -358,28 +379,43 @@ fn a_shard_that_was_lent_nothing_evicts_without_asking_again_for_a_while() {
 }
 
 #[test]
-fn shards_rebuild_who_holds_what_from_the_same_descriptors() {
-    let count = 3;
+fn shards_rebuild_who_holds_what_from_what_the_owner_announces() {
+    let (count, bytes) = (3, 1 << 18);
     let mut fleet = Fleet::new(count, &[]);
     let keys: Vec<String> = (0..20).map(|number| format!("key-{number}")).collect();
-    let adopted = |(number, key): (usize, &'static str)| RebuiltReplica {
-        key: key.as_bytes(),
+    let record = |number: usize| Record {
+        op: RecordOp::Commit,
+        flags: 0,
+        checksum: 1,
+        sequence: 7,
+        generation: 1_000 + number as u64,
         offset: 5_000 * number as u64,
         payload_bytes: 4_000,
-        checksum: 1,
-        generation: 1_000 + number as u64,
-        client: WRITER,
+        client: Identity(WRITER),
+        key: keys[number].as_bytes(),
+        group: b"",
     };
-    let keys: Vec<&'static str> = keys.into_iter().map(|key| &*key.leak()).collect();
-    let replicas: Vec<_> = keys.into_iter().enumerate().map(adopted).collect();
-    let spec = Arc::new(spec(0, 1 << 18));
-    let mut whole = 0;
-    for shard in &mut fleet.shards {
-        let adopted = shard.mount_adopting(fleet.now_ms, 0, &spec, &replicas);
-        whole += adopted.expect("the descriptors agree");
+    let records: Vec<Record<'_>> = (0..keys.len()).map(record).collect();
+    let occupied = records.iter().map(|it| Extent::new(it.offset, extent_bytes(it.payload_bytes)));
+    let whole = OffsetAllocator::rebuild(bytes, occupied).unwrap();
+    let spec = Arc::new(SegmentSpec { announces: Announces::Objects, ..spec(0, bytes) });
+    fleet.apply(&SegmentEvent::Mounted { index: 0, spec });
+    let mut adopted = 0;
+    for (index, shard) in fleet.shards.iter_mut().enumerate() {
+        let is_own = |record: &&Record<'_>| shard_of(record.key, count) == index;
+        let own: Vec<Record<'_>> = records.iter().filter(is_own).copied().collect();
+        let (from, to) = share_range(bytes, index, count);
+        let free: Vec<Extent> = whole
+            .free_extents()
+            .map(|it| (it.offset.max(from), (it.offset + it.bytes).min(to)))
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| Extent::new(start, end - start))
+            .collect();
+        let part = Announcement { records: &own, free: &free, is_last: true };
+        adopted += shard.announce(fleet.now_ms, 0, &part).expect("it is being rebuilt");
     }
-    assert_eq!(whole, replicas.len());
-    fleet.bytes_of_segment.insert(0, 1 << 18);
+    assert_eq!(adopted, records.len());
+    fleet.bytes_of_segment.insert(0, bytes);
     fleet.check();
 }
 

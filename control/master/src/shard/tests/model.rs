@@ -17,8 +17,8 @@ use crate::key::hash_key;
 use super::{
     AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, LEASE_MS,
     MoveTask, OffloadSettings, PAYLOAD_BYTES, PutConfig, RELEASE_MS, ReplicaLocation, SegmentEvent,
-    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, reports::Consumer, settings,
-    spec,
+    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, follower::Follower,
+    reports::Consumer, settings, spec,
 };
 
 const KEYS: usize = 6;
@@ -155,6 +155,7 @@ struct Model {
     /// Copies that clients are writing or have not reported as ended.
     copying: Vec<Copying>,
     consumer: Consumer,
+    follower: Follower,
     disk: Disk,
 }
 
@@ -176,6 +177,7 @@ impl Model {
         Self {
             disk: Disk::new(),
             consumer: Consumer::of(&mut stage.shard),
+            follower: Follower::default(),
             stage,
             readers: Vec::new(),
             writing: BTreeMap::new(),
@@ -225,6 +227,7 @@ impl Model {
         }
         self.stage.shard.check();
         self.consumer.catch_up(&self.stage.shard);
+        self.follower.catch_up(&mut self.stage.shard);
     }
 
     fn lease(&mut self, key: usize) {

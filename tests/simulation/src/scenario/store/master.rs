@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PORT: u16 = 7100;
+/// Least epoch of generations in each life: owners raise it.
+const FIRST_EPOCH: u32 = 1;
 
 type Shards = Vec<Rc<MasterShard<SimulatedEnvironment>>>;
 
@@ -75,7 +77,7 @@ impl Master {
 
     async fn start(&self, epoch: u64) {
         let mut shards = Shards::new();
-        for start in ShardStart::all(&self.config, epoch, self.pace, None) {
+        for start in ShardStart::all(&self.config, epoch, FIRST_EPOCH, self.pace, None) {
             let environment = self.world.environment(self.host);
             match MasterShard::start(&environment, start, self.address()).await {
                 Ok(shard) => shards.push(shard),

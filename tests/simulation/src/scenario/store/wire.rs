@@ -124,6 +124,7 @@ pub(super) fn mount(client: Identity, offer: &Offer, remount: bool, number: u64)
         segments: Some(builder.create_vector(&[segment])),
         remount,
         number,
+        ..Default::default()
     };
     let root = master::MountRequest::create(&mut builder, &args);
     finished(builder, root)

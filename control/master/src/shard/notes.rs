@@ -1,0 +1,100 @@
+//! What owners hear of their segments: each replica that is complete from now on, changes its
+//! pins, or is gone.
+//! Invariant: a replica is noted as gone in the step that frees its space, before any other step
+//! can hand that out.
+
+use perigee_schemas::Identity;
+use perigee_schemas::limits::STORED_KEY_BYTES_MAX;
+use perigee_schemas::record::{Record, RecordOp};
+
+use crate::limits::SNAPSHOT_STEP_REPLICAS;
+use crate::object::Flags;
+use crate::slab::NONE;
+
+use super::KeyShard;
+
+impl KeyShard {
+    /// From now on [`KeyShard::take_records`] tells what becomes of a segment; false if it is not
+    /// mounted memory. What lies there already comes from [`KeyShard::snapshot`].
+    pub fn follow(&mut self, segment: u32) -> bool {
+        let is_memory = self.space.readable(segment).is_some_and(|share| share.is_memory());
+        if is_memory {
+            self.outbox.follow(segment);
+        }
+        is_memory
+    }
+
+    /// No owner follows a segment any more.
+    pub fn unfollow(&mut self, segment: u32) {
+        self.outbox.forget(segment);
+    }
+
+    /// Takes the records of a segment, as they follow each other in a journal; `None` for them if
+    /// there were too many, so that who follows must begin again.
+    pub fn take_records(&mut self) -> Option<(u32, Option<Vec<u8>>)> {
+        self.outbox.take()
+    }
+
+    /// Notes complete replicas of a segment that is followed again, a bounded number of them;
+    /// returns where to go on, or `None` when all were.
+    pub fn snapshot(&mut self, segment: u32, from: u32) -> Option<u32> {
+        let end = self.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
+        for id in from..end {
+            let replica = self.replicas.get(id).filter(|replica| replica.segment == segment);
+            if replica.is_some_and(|replica| self.is_of_object(id, replica.object)) {
+                self.note(id, RecordOp::Commit);
+            }
+        }
+        (end < self.replicas.bound()).then_some(end)
+    }
+
+    fn is_of_object(&self, id: u32, object: u32) -> bool {
+        let first = self.keys.get(object).map_or(NONE, |record| record.first);
+        self.replicas.chain(first).any(|complete| complete == id)
+    }
+
+    /// Notes that all replicas of a chain are complete.
+    pub(super) fn note_commits(&mut self, first: u32) {
+        let mut id = first;
+        while id != NONE {
+            self.note(id, RecordOp::Commit);
+            id = self.replicas[id].sibling;
+        }
+    }
+
+    /// Notes the pins that an object has now.
+    pub(super) fn note_flags(&mut self, object: u32) {
+        let mut id = self.keys[object].first;
+        while id != NONE {
+            self.note(id, RecordOp::Flags);
+            id = self.replicas[id].sibling;
+        }
+    }
+
+    /// Notes what becomes of a replica, which has an object.
+    pub(super) fn note(&mut self, id: u32, op: RecordOp) {
+        let replica = &self.replicas[id];
+        if !self.outbox.is_followed(replica.segment) {
+            return;
+        }
+        let Some(object) = self.keys.get(replica.object) else {
+            return;
+        };
+        let group = self.groups.name(object.group).filter(|it| it.len() <= STORED_KEY_BYTES_MAX);
+        let flag = |flag: u8, wire: u8| if object.flags.has(flag) { wire } else { 0 };
+        let record = Record {
+            op,
+            flags: flag(Flags::HARD_PIN, Record::HARD_PIN)
+                | flag(Flags::SOFT_PIN, Record::SOFT_PIN),
+            checksum: object.checksum,
+            sequence: 0,
+            generation: replica.generation,
+            offset: replica.offset,
+            payload_bytes: replica.payload_bytes,
+            client: Identity(object.owner),
+            key: object.key(),
+            group: group.unwrap_or_default().as_bytes(),
+        };
+        self.outbox.note(replica.segment, &record);
+    }
+}

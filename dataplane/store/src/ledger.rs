@@ -1,0 +1,17 @@
+//! What lies in the segments of this process: the master tells it as it happens, and the next
+//! master hears it.
+//!
+//! Each segment has a book, and a connection to each shard of the master that carries records. When
+//! the master is another one than before, the shards are given first what the book has.
+//! Invariant: a book follows one life of the master at a time, and is announced only after the last
+//! word of the life before.
+
+mod announcement;
+mod book;
+mod following;
+mod keeper;
+mod kept;
+mod segment_ledger;
+
+pub(crate) use keeper::LedgerKeeper;
+pub use segment_ledger::{Prepared, SegmentLedger};

@@ -1,0 +1,221 @@
+//! What lies in a segment, cut into parts for the shards of a master: each gets the records of its
+//! own keys, and what is free in its part of the segment.
+//! Invariant: the parts of all shards have each byte of the segment at most once.
+
+use perigee_rpc::AnnouncementPart;
+use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::key_hash::{hash_key, shard_of_hash};
+use perigee_schemas::record::Record;
+
+/// Bytes of records after which a part of an announcement ends.
+const PART_BYTES: usize = 512 << 10;
+/// Entries after which it ends as well.
+const PART_ENTRIES: usize = 16_384;
+/// Parts of the shards begin at multiples of this.
+const ALIGNMENT_BYTES: u64 = 4096;
+
+/// One shard of a master, and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShardPlace {
+    pub(super) shard: u32,
+    pub(super) shards: u32,
+}
+
+/// The live records of a segment, in order of offsets.
+#[derive(Default)]
+pub(super) struct Live {
+    bytes: Vec<u8>,
+    extents: Vec<LiveExtent>,
+}
+
+struct LiveExtent {
+    start: u64,
+    end: u64,
+    /// Place of the record in the bytes.
+    at: usize,
+    length: u32,
+    flags: u8,
+    generation: u64,
+    /// Of the key: which shard it is of.
+    hash: u64,
+}
+
+/// What one shard is given, in order of offsets.
+pub(super) struct AnnouncedShare<'a> {
+    live: &'a Live,
+    entries: Vec<ShareEntry>,
+    next: usize,
+}
+
+#[derive(Clone, Copy)]
+enum ShareEntry {
+    Record(usize),
+    Free(u64, u64),
+}
+
+impl Live {
+    /// Of records in order of their offsets.
+    pub(super) fn new<'a>(records: impl Iterator<Item = Record<'a>>) -> Self {
+        let mut live = Self::default();
+        for record in records {
+            let at = live.bytes.len();
+            record.encode(&mut live.bytes);
+            live.extents.push(LiveExtent {
+                start: record.offset,
+                end: record.offset.saturating_add(extent_bytes(record.payload_bytes)),
+                at,
+                length: record.encoded_bytes() as u32,
+                flags: record.flags,
+                generation: record.generation,
+                hash: hash_key(record.key),
+            });
+        }
+        live
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    /// What a shard is given of a segment of so many bytes, from an offset on.
+    pub(super) fn share(&self, bytes: u64, of: ShardPlace, from: u64) -> AnnouncedShare<'_> {
+        let (low, high) = of.part(bytes);
+        let mut entries = Vec::new();
+        let mut free_from = 0;
+        let ends = std::iter::once((bytes, bytes, None));
+        let extents = self.extents.iter().enumerate();
+        let extents = extents.map(|(index, extent)| (extent.start, extent.end, Some(index)));
+        for (start, end, index) in extents.chain(ends) {
+            let (hole_start, hole_end) = (low.max(free_from), high.min(start));
+            if hole_start < hole_end && hole_start >= from {
+                entries.push(ShareEntry::Free(hole_start, hole_end - hole_start));
+            }
+            free_from = end;
+            if let Some(index) = index.filter(|_| start >= from)
+                && of.owns(self.extents[index].hash)
+            {
+                entries.push(ShareEntry::Record(index));
+            }
+        }
+        AnnouncedShare { live: self, entries, next: 0 }
+    }
+
+    /// Generations and flags of the keys of a shard.
+    pub(super) fn of(&self, of: ShardPlace) -> impl Iterator<Item = (u64, u8)> {
+        let own = self.extents.iter().filter(move |extent| of.owns(extent.hash));
+        own.map(|extent| (extent.generation, extent.flags))
+    }
+
+    fn record(&self, index: usize) -> &[u8] {
+        let extent = &self.extents[index];
+        &self.bytes[extent.at..][..extent.length as usize]
+    }
+}
+
+impl ShardPlace {
+    fn owns(self, hash: u64) -> bool {
+        shard_of_hash(hash, self.shards as usize) == self.shard as usize
+    }
+
+    /// First byte and end of the shard's part of a segment.
+    fn part(self, bytes: u64) -> (u64, u64) {
+        let start = |shard: u32| match shard {
+            shard if shard >= self.shards => bytes,
+            shard => {
+                let exact = u128::from(bytes) * u128::from(shard) / u128::from(self.shards.max(1));
+                exact as u64 / ALIGNMENT_BYTES * ALIGNMENT_BYTES
+            }
+        };
+        (start(self.shard), start(self.shard + 1))
+    }
+}
+
+impl AnnouncedShare<'_> {
+    /// The next part; there is always one, and the last one says so.
+    pub(super) fn part(&mut self) -> AnnouncementPart {
+        let mut part = AnnouncementPart::default();
+        let mut entries = 0;
+        while let Some(entry) = self.entries.get(self.next).copied()
+            && part.records.len() < PART_BYTES
+            && entries < PART_ENTRIES
+        {
+            match entry {
+                ShareEntry::Record(index) => {
+                    part.records.extend_from_slice(self.live.record(index));
+                }
+                ShareEntry::Free(offset, bytes) => {
+                    part.free_offset.push(offset);
+                    part.free_bytes.push(bytes);
+                }
+            }
+            self.next += 1;
+            entries += 1;
+        }
+        part.is_last = self.next == self.entries.len();
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_schemas::Identity;
+    use perigee_schemas::key_hash::shard_of;
+    use perigee_schemas::record::RecordOp;
+
+    #[test]
+    fn shards_are_given_each_byte_once_in_order_of_offsets() {
+        let (bytes, shards) = ((1 << 20) + 17, 3);
+        let keys: Vec<String> = (0..40).map(|number| format!("key-{number}")).collect();
+        let record = |number: usize| Record {
+            op: RecordOp::Commit,
+            flags: 0,
+            checksum: 1,
+            sequence: 1,
+            generation: number as u64,
+            offset: 64 + 20_000 * number as u64,
+            payload_bytes: 5_000 + 100 * number as u64,
+            client: Identity(1),
+            key: keys[number].as_bytes(),
+            group: b"",
+        };
+        let live = Live::new((0..keys.len()).map(record));
+        for from in [0, 300_000] {
+            let mut covered = Vec::new();
+            for shard in 0..shards {
+                let mut share = live.share(bytes, ShardPlace { shard, shards }, from);
+                let part = share.part();
+                assert!(part.is_last, "little enough for one part");
+                let mut rest = &part.records[..];
+                while !rest.is_empty() {
+                    let record = Record::decode(rest).unwrap();
+                    rest = &rest[record.encoded_bytes()..];
+                    assert_eq!(shard_of(record.key, shards as usize), shard as usize);
+                    covered
+                        .push((record.offset, record.offset + extent_bytes(record.payload_bytes)));
+                }
+                assert!(part.free_offset.is_sorted());
+                let free = part.free_offset.iter().zip(&part.free_bytes);
+                covered.extend(free.map(|(offset, bytes)| (*offset, offset + bytes)));
+            }
+            covered.sort_unstable();
+            assert!(covered.windows(2).all(|pair| pair[0].1 <= pair[1].0), "none twice");
+            assert!(covered.iter().all(|(start, _)| *start >= from));
+            let all: u64 = covered.iter().map(|(start, end)| end - start).sum();
+            assert!(from > 0 || all == bytes, "{all} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn an_empty_announcement_has_one_part() {
+        let live = Live::new(std::iter::empty());
+        let mut share = live.share(4096, ShardPlace { shard: 0, shards: 1 }, 0);
+        let whole = AnnouncementPart {
+            free_offset: vec![0],
+            free_bytes: vec![4096],
+            is_last: true,
+            ..AnnouncementPart::default()
+        };
+        assert_eq!(share.part(), whole);
+    }
+}

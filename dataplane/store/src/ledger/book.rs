@@ -1,0 +1,333 @@
+//! What lies in one segment, as the master reports it: a journal, and what is needed to announce it
+//! to the next master.
+//! Invariant: what the master said is gone is never announced again, and all shards of one life are
+//! announced the same.
+
+use super::announcement::{Live, ShardPlace};
+use perigee_memory::journal::{Journal, JournalError, SealedLog, live_records};
+use perigee_schemas::Identity;
+use perigee_schemas::master::Announces;
+use perigee_schemas::record::{Record, RecordOp};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::rc::Rc;
+
+/// A journal may take this part of its segment's bytes at most...
+const JOURNAL_PART: u64 = 16;
+/// ... and at least so many.
+const JOURNAL_BYTES_MIN: u64 = 1 << 20;
+/// Objects of a full journal that are remembered as gone. With more of them all are forgotten.
+const GONE_MAX: usize = 65_536;
+
+/// The book of one segment.
+pub(super) struct SegmentBook {
+    pub(super) id: Identity,
+    pub(super) bytes: u64,
+    journal: Journal<SealedLog>,
+    /// Epoch of the life of the master whose records it has; 0 for none.
+    life: u64,
+    /// Largest generation that was ever heard of.
+    generation: u64,
+    /// Counts the times that the segment is mounted.
+    round: u64,
+    /// Generations that a shard has not confirmed since it began to tell what lies here, with the
+    /// flags of their objects.
+    stale: BTreeMap<u32, HashMap<u64, u8>>,
+    /// Generations that are gone, for whose records a full journal has no room.
+    gone: BTreeSet<u64>,
+    /// Records for which there was no room.
+    lost: u64,
+    /// What lay here when the round of another life began: it takes a while to find out.
+    found: Option<Rc<Live>>,
+    announced: Option<Announced>,
+}
+
+/// What all shards of a master are announced, until each of them tells.
+struct Announced {
+    /// Epoch of the life of the master, and number of the segment there.
+    mount: (u64, u32),
+    live: Rc<Live>,
+    /// Whether it is what the journal has.
+    is_of_journal: bool,
+    /// Shards that have begun to tell.
+    begun: BTreeSet<u32>,
+}
+
+impl SegmentBook {
+    pub(super) fn new(id: Identity, bytes: u64) -> Result<Self, JournalError> {
+        Ok(Self {
+            id,
+            bytes,
+            journal: journal(bytes)?,
+            life: 0,
+            generation: 0,
+            round: 1,
+            stale: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            lost: 0,
+            found: None,
+            announced: None,
+        })
+    }
+
+    /// The segment is about to be mounted by a master in this life: whether its owner has objects
+    /// to announce, which another life has reported. What the same life has forgotten is
+    /// forgotten for good.
+    pub(super) fn prepare(&mut self, life: u64) -> Announces {
+        self.round += 1;
+        self.stale.clear();
+        self.found = (self.life != life).then(|| Rc::new(Live::new(self.live())));
+        match &self.found {
+            Some(live) if !live.is_empty() => Announces::Objects,
+            _ => Announces::Space,
+        }
+    }
+
+    pub(super) fn round(&self) -> u64 {
+        self.round
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn journal_bytes(&self) -> u64 {
+        self.journal.used_bytes() as u64
+    }
+
+    /// What the shards of a master are announced: the epoch of its life, and the number of the
+    /// segment there. The same for all of them, whatever those tell that have begun: a byte that
+    /// one has freed is still that one's.
+    pub(super) fn announced(&mut self, mount: (u64, u32)) -> Rc<Live> {
+        if let Some(announced) = self.announced.as_ref().filter(|it| it.mount == mount) {
+            return announced.live.clone();
+        }
+        let is_of_journal = self.life != mount.0;
+        let live = match is_of_journal {
+            true => self.found.take().unwrap_or_else(|| Rc::new(Live::new(self.live()))),
+            false => Rc::default(),
+        };
+        let begun = BTreeSet::new();
+        self.announced = Some(Announced { mount, live: live.clone(), is_of_journal, begun });
+        live
+    }
+
+    /// A shard begins to tell what lies here, in this life of the master.
+    pub(super) fn begin(&mut self, of: ShardPlace, life: u64) {
+        let announced = self.announced.as_ref();
+        let fresh = announced.filter(|it| it.is_of_journal && !it.begun.contains(&of.shard));
+        let stale = match fresh {
+            Some(announced) => announced.live.of(of).collect(),
+            None => Live::new(self.live()).of(of).collect(),
+        };
+        self.stale.insert(of.shard, stale);
+        self.life = life;
+        self.announced.take_if(|announced| {
+            announced.begun.insert(of.shard);
+            announced.begun.len() >= of.shards as usize
+        });
+    }
+
+    /// A shard tells no more: what it has reported since the round began is what lies here.
+    pub(super) fn break_off(&mut self, shard: u32) {
+        self.stale.remove(&shard);
+    }
+
+    /// Keeps what a shard reports.
+    ///
+    /// # Errors
+    /// The bytes are no records.
+    pub(super) fn keep(&mut self, shard: u32, mut records: &[u8]) -> io::Result<()> {
+        while !records.is_empty() {
+            let record = Record::decode(records).map_err(io::Error::other)?;
+            records = &records[record.encoded_bytes()..];
+            self.generation = self.generation.max(record.generation);
+            let stale = self.stale.get_mut(&shard);
+            let known = stale.and_then(|stale| stale.remove(&record.generation));
+            // A journal that says so already need not say it again.
+            if record.op != RecordOp::Commit || known != Some(record.flags) {
+                self.append(&record);
+            }
+        }
+        Ok(())
+    }
+
+    /// A shard has reported all that lies here: the rest of its keys is gone.
+    pub(super) fn end(&mut self, shard: u32) {
+        let stale = self.stale.remove(&shard).unwrap_or_default();
+        if stale.is_empty() {
+            return;
+        }
+        let mut freed = Vec::new();
+        for record in self.live().filter(|record| stale.contains_key(&record.generation)) {
+            Record { op: RecordOp::Free, ..record }.encode(&mut freed);
+        }
+        let kept = self.keep(shard, &freed);
+        debug_assert!(kept.is_ok(), "its own records can be read");
+    }
+
+    fn live(&self) -> impl Iterator<Item = Record<'_>> {
+        let live = live_records(self.journal.records()).into_iter();
+        live.filter(|record| !self.gone.contains(&record.generation))
+    }
+
+    /// Where there is no room, an object is not restored after a restart of the master.
+    fn append(&mut self, record: &Record<'_>) {
+        let Err(error) = self.journal.append(record) else {
+            return;
+        };
+        self.lost += 1;
+        if self.lost == 1 {
+            tracing::warn!(segment = %self.id, %error, "Some objects will not outlive a restart of the master");
+        }
+        if record.op == RecordOp::Free {
+            self.gone.insert(record.generation);
+        }
+        if self.gone.len() > GONE_MAX
+            && let Ok(empty) = journal(self.bytes)
+        {
+            self.journal = empty;
+            self.gone.clear();
+        }
+    }
+}
+
+fn journal(segment_bytes: u64) -> Result<Journal<SealedLog>, JournalError> {
+    let bytes = (segment_bytes / JOURNAL_PART).max(JOURNAL_BYTES_MIN);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    Journal::create(SealedLog::create(bytes.min(perigee_memory::limits::JOURNAL_BYTES_MAX))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_schemas::key_hash::shard_of;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn record(op: RecordOp, key: &[u8], generation: u64) -> Vec<u8> {
+        let record = Record {
+            op,
+            flags: 0,
+            checksum: 1,
+            sequence: 1,
+            generation,
+            offset: generation * 4096,
+            payload_bytes: 100,
+            client: Identity(1),
+            key,
+            group: b"",
+        };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    }
+
+    const ONLY: ShardPlace = ShardPlace { shard: 0, shards: 1 };
+
+    fn book() -> SegmentBook {
+        let mut book = SegmentBook::new(Identity(1), BYTES).unwrap();
+        follow(&mut book, ONLY, 7);
+        book.end(0);
+        book
+    }
+
+    /// A shard is announced what lies there and begins to tell; how many records it was announced.
+    fn follow(book: &mut SegmentBook, of: ShardPlace, life: u64) -> usize {
+        let announced = book.announced((life, 0)).of(of).count();
+        book.begin(of, life);
+        announced
+    }
+
+    fn live(book: &SegmentBook) -> Vec<u64> {
+        book.live().map(|record| record.generation).collect()
+    }
+
+    #[test]
+    fn another_master_hears_what_lies_there_and_the_same_one_has_forgotten_it() {
+        let mut book = book();
+        book.keep(0, &record(RecordOp::Commit, b"a", 3)).unwrap();
+        book.keep(0, &record(RecordOp::Commit, b"b", 4)).unwrap();
+        book.keep(0, &record(RecordOp::Free, b"a", 3)).unwrap();
+        assert_eq!((live(&book), book.generation()), (vec![4], 4));
+        assert_eq!(book.prepare(8), Announces::Objects);
+        assert_eq!(follow(&mut book, ONLY, 8), 1);
+        book.keep(0, &record(RecordOp::Commit, b"b", 4)).unwrap();
+        book.end(0);
+        assert_eq!(live(&book), [4]);
+        assert_eq!(book.prepare(8), Announces::Space);
+        assert_eq!(follow(&mut book, ONLY, 8), 0, "this life has dropped it");
+        book.end(0);
+        assert!(live(&book).is_empty());
+    }
+
+    #[test]
+    fn a_master_that_ends_before_all_its_shards_tell_leaves_what_the_rest_were_to_hear() {
+        let mut book = book();
+        let keys: Vec<[u8; 1]> = (b'a'..=b'z').map(|letter| [letter]).collect();
+        for (generation, key) in (1..).zip(&keys) {
+            book.keep(0, &record(RecordOp::Commit, key, generation)).unwrap();
+        }
+        let all = live(&book);
+        let shard = |shard| ShardPlace { shard, shards: 2 };
+        assert_eq!(book.prepare(8), Announces::Objects);
+        let first = follow(&mut book, shard(0), 8);
+        assert!(first > 0 && first < keys.len(), "each shard has keys");
+        let gone = book.live().find(|record| shard_of(record.key, 2) == 0).unwrap();
+        let mut freed = Vec::new();
+        Record { op: RecordOp::Free, ..gone }.encode(&mut freed);
+        book.keep(0, &freed).unwrap();
+        let holes = book.announced((8, 0));
+        assert_eq!(holes.of(shard(0)).count(), first, "what one has freed is that one's still");
+        assert_eq!(book.prepare(9), Announces::Objects);
+        let again = follow(&mut book, shard(0), 9) + follow(&mut book, shard(1), 9);
+        assert_eq!(again, all.len() - 1);
+    }
+
+    #[test]
+    fn a_segment_that_stayed_mounted_is_announced_as_before() {
+        let mut book = book();
+        book.keep(0, &record(RecordOp::Commit, b"a", 3)).unwrap();
+        book.prepare(8);
+        let shards = [0, 1].map(|shard| ShardPlace { shard, shards: 2 });
+        let before: usize =
+            follow(&mut book, shards[0], 8) + book.announced((8, 0)).of(shards[1]).count();
+        assert_eq!(before, 1);
+        book.prepare(8);
+        let again: usize = shards.iter().map(|of| book.announced((8, 0)).of(*of).count()).sum();
+        assert_eq!(again, 1, "the same mount");
+        let later: usize = shards.iter().map(|of| book.announced((8, 1)).of(*of).count()).sum();
+        assert_eq!(later, 0, "this life had forgotten it");
+    }
+
+    #[test]
+    fn what_a_shard_does_not_tell_again_is_gone() {
+        let mut book = book();
+        for generation in 1..=4 {
+            book.keep(0, &record(RecordOp::Commit, &[b'a' + generation], generation.into()))
+                .unwrap();
+        }
+        let before = book.journal_bytes();
+        book.begin(ONLY, 7);
+        book.keep(0, &record(RecordOp::Commit, b"c", 2)).unwrap();
+        assert_eq!(live(&book), [1, 2, 3, 4], "until the shard has reported all");
+        assert_eq!(book.journal_bytes(), before, "what is known is not written again");
+        book.end(0);
+        assert_eq!(live(&book), [2]);
+    }
+
+    #[test]
+    fn what_is_gone_stays_gone_when_the_journal_is_full() {
+        let mut book = book();
+        let long = vec![b'k'; 8000];
+        let mut generation = 1;
+        while book.lost == 0 {
+            book.keep(0, &record(RecordOp::Commit, &long, generation)).unwrap();
+            generation += 1;
+        }
+        book.keep(0, &record(RecordOp::Free, &long, 1)).unwrap();
+        assert!(!live(&book).contains(&1));
+        assert_eq!(book.prepare(8), Announces::Objects);
+        assert!(!live(&book).contains(&1));
+    }
+}

@@ -1,0 +1,157 @@
+//! A segment with its book, and the connections on which shards tell what becomes of it.
+//! Invariant: one connection of each shard counts at a time, and only those of the book's round.
+
+use super::announcement::ShardPlace;
+use super::book::SegmentBook;
+use perigee_port::WakerList;
+use perigee_schemas::master::Announces;
+use perigee_shard::{Environment, Stream, at_most};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A segment whose book is kept.
+pub(super) struct Kept<E: Environment> {
+    pub(super) book: RefCell<SegmentBook>,
+    /// Connections on which shards tell, by number.
+    streams: RefCell<BTreeMap<u64, E::Stream>>,
+    covered: RefCell<Covered>,
+    is_removed: Cell<bool>,
+    /// Something has changed since the last look.
+    is_rung: Cell<bool>,
+    bell: WakerList,
+}
+
+/// Which shards of the master tell in this round.
+#[derive(Debug, Default)]
+struct Covered {
+    numbers: Vec<u32>,
+    /// How many there are; 0 while that is not known.
+    shards: u32,
+    /// The master does not know what following is.
+    is_refused: bool,
+}
+
+/// What a connection counts as.
+pub(super) struct KeptSource {
+    number: u64,
+    shard: u32,
+    round: u64,
+}
+
+impl<E: Environment> Kept<E> {
+    pub(super) fn new(book: SegmentBook) -> Self {
+        Self {
+            book: RefCell::new(book),
+            streams: RefCell::default(),
+            covered: RefCell::default(),
+            is_removed: Cell::new(false),
+            is_rung: Cell::new(false),
+            bell: WakerList::default(),
+        }
+    }
+
+    pub(super) fn round(&self) -> u64 {
+        self.book.borrow().round()
+    }
+
+    /// Whether a shard still tells.
+    pub(super) fn has_tellers(&self) -> bool {
+        !self.streams.borrow().is_empty()
+    }
+
+    /// Begins the round of a life of the master: what is announced to it.
+    pub(super) fn begin_round(&self, life: u64) -> Announces {
+        self.cut();
+        self.covered.take();
+        self.book.borrow_mut().prepare(life)
+    }
+
+    /// Has tasks that wait here look again.
+    pub(super) fn ring(&self) {
+        self.is_rung.set(true);
+        self.bell.raise();
+    }
+
+    /// Waits until somebody rings, for so long at most; whether somebody did.
+    pub(super) async fn rest(&self, environment: &E, length: Option<Duration>) -> bool {
+        let rung = self.bell.wait_until(|| self.is_rung.get());
+        match length {
+            Some(length) => {
+                at_most(environment, length, rung).await;
+            }
+            None => rung.await,
+        }
+        self.is_rung.replace(false)
+    }
+
+    /// Shards that tell in this round.
+    pub(super) fn taken(&self) -> Vec<u32> {
+        self.covered.borrow().numbers.clone()
+    }
+
+    /// Whether all of them do.
+    pub(super) fn is_followed(&self) -> bool {
+        let covered = self.covered.borrow();
+        covered.shards > 0 && covered.numbers.len() >= covered.shards as usize
+    }
+
+    /// The master does not know what following is.
+    pub(super) fn note_refusal(&self) {
+        self.covered.borrow_mut().is_refused = true;
+        self.bell.raise();
+    }
+
+    /// Resolves when all shards tell, or none will.
+    pub(super) async fn is_settled(&self) {
+        let is_settled =
+            || self.is_followed() || self.covered.borrow().is_refused || self.is_removed.get();
+        self.bell.wait_until(is_settled).await;
+    }
+
+    /// A shard begins to tell; `None` if another round has begun.
+    pub(super) fn enter(
+        &self,
+        of: ShardPlace,
+        (life, round): (u64, u64),
+        stream: &E::Stream,
+    ) -> Option<KeptSource> {
+        if self.is_removed.get() || self.round() != round {
+            return None;
+        }
+        let mut covered = self.covered.borrow_mut();
+        covered.shards = of.shards;
+        covered.numbers.push(of.shard);
+        self.book.borrow_mut().begin(of, life);
+        let mut streams = self.streams.borrow_mut();
+        let number = streams.last_key_value().map_or(0, |(last, _)| last + 1);
+        streams.insert(number, stream.clone());
+        self.bell.raise();
+        Some(KeptSource { number, shard: of.shard, round })
+    }
+
+    /// A shard tells no more.
+    pub(super) fn leave(&self, place: KeptSource) {
+        self.streams.borrow_mut().remove(&place.number);
+        if self.round() == place.round {
+            self.book.borrow_mut().break_off(place.shard);
+            self.covered.borrow_mut().numbers.retain(|other| *other != place.shard);
+            self.ring();
+        }
+    }
+
+    /// The segment is gone.
+    pub(super) fn remove(&self) {
+        self.is_removed.set(true);
+        self.cut();
+        self.ring();
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.is_removed.get()
+    }
+
+    fn cut(&self) {
+        self.streams.borrow().values().for_each(Stream::shutdown);
+    }
+}
