@@ -54,12 +54,18 @@ pub enum MessageKind {
     Announce = 51,
     /// Sent by the master to who follows a segment, and answered by nothing.
     Records = 52,
+    FetchDemotions = 60,
+    EndDemotions = 61,
+    FetchTombstones = 62,
+    ConfirmTombstones = 63,
+    AnnounceCopies = 64,
+    Recycled = 65,
     /// Answer to a request of any kind; the body is that kind's reply.
     Reply = 100,
 }
 
 impl MessageKind {
-    const ALL: [MessageKind; 30] = [
+    const ALL: [MessageKind; 36] = [
         MessageKind::Hello,
         MessageKind::Welcome,
         MessageKind::Failure,
@@ -89,6 +95,12 @@ impl MessageKind {
         MessageKind::Follow,
         MessageKind::Announce,
         MessageKind::Records,
+        MessageKind::FetchDemotions,
+        MessageKind::EndDemotions,
+        MessageKind::FetchTombstones,
+        MessageKind::ConfirmTombstones,
+        MessageKind::AnnounceCopies,
+        MessageKind::Recycled,
         MessageKind::Reply,
     ];
 

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod message;
 pub mod record;
 mod route;
+mod segment_kind;
 pub mod session;
 pub mod status;
 pub mod tenant;
@@ -22,6 +23,7 @@ pub mod tenant;
 pub use direction::Direction;
 pub use identity::Identity;
 pub use route::Route;
+pub use segment_kind::SegmentKind;
 pub use status::Status;
 pub use tenant::TenantId;
 

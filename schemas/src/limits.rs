@@ -3,10 +3,12 @@
 /// Oldest protocol version this build can speak.
 pub const PROTOCOL_MIN: u16 = 2;
 /// Newest protocol version this build can speak.
-pub const PROTOCOL_MAX: u16 = 4;
+pub const PROTOCOL_MAX: u16 = 5;
 /// The version from which on peers tell tenants apart. An older one would take a call about all
 /// keys of a tenant for one about all keys.
 pub const TENANTS_PROTOCOL: u16 = 4;
+/// First version in which a segment may be a disk; an older master would take one for memory.
+pub const PROTOCOL_WITH_DISKS: u16 = 5;
 
 /// Largest frame body in bytes; a longer announcement closes the connection before anything is
 /// allocated.
@@ -44,6 +46,8 @@ pub const PATTERN_BYTES_MAX: usize = 4096;
 pub const SLICE_PIECES_MAX: usize = 1000;
 /// Most payload bytes that one slice request may carry.
 pub const SLICE_PAYLOAD_BYTES_MAX: u64 = 64 << 20;
+/// Largest segment of the log of a disk in bytes.
+pub const DISK_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// Largest payload of one object in bytes.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 

@@ -228,6 +228,12 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("follow", follow()),
         ("announce", announce()),
         ("records", records()),
+        ("fetch_demotions", fetch_demotions()),
+        ("end_demotions", end_demotions()),
+        ("fetch_tombstones", fetch_tombstones()),
+        ("confirm_tombstones", confirm_tombstones()),
+        ("announce_copies", announce_copies()),
+        ("recycled", recycled()),
     ]
 }
 
@@ -413,7 +419,7 @@ fn give_back() -> Vec<u8> {
 fn query_segments() -> Vec<u8> {
     let mut b = Builder::new();
     let names = keys!(b);
-    let arguments = rpc::QuerySegmentsRequestArgs { names, from: 9 };
+    let arguments = rpc::QuerySegmentsRequestArgs { names, from: 9, disks: true };
     let root = rpc::QuerySegmentsRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -483,6 +489,71 @@ fn end_moves() -> Vec<u8> {
         in_flight: Some(b.create_vector(&[false, true])),
     };
     let root = rpc::EndMovesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn fetch_demotions() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments =
+        rpc::FetchDemotionsRequestArgs { client_high: 1, client_low: 2, limit: u32::MAX };
+    let root = rpc::FetchDemotionsRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn end_demotions() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let arguments = rpc::EndDemotionsRequestArgs {
+        client_high: 1,
+        client_low: 2,
+        keys,
+        generation: Some(b.create_vector(&[7u64, 8, 9])),
+        status: Some(b.create_vector(&[0i32, -900])),
+        address: Some(b.create_vector(&[1u64 << 32 | 4096, u64::MAX])),
+    };
+    let root = rpc::EndDemotionsRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn fetch_tombstones() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments =
+        rpc::FetchTombstonesRequestArgs { disk_low: 3, limit: u32::MAX, ..Default::default() };
+    let root = rpc::FetchTombstonesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn confirm_tombstones() -> Vec<u8> {
+    let mut b = Builder::new();
+    let number = Some(b.create_vector(&[0u64, u64::MAX]));
+    let arguments = rpc::ConfirmTombstonesRequestArgs { disk_low: 3, number, ..Default::default() };
+    let root = rpc::ConfirmTombstonesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn announce_copies() -> Vec<u8> {
+    let mut b = Builder::new();
+    let keys = keys!(b);
+    let groups = keys!(b);
+    let arguments = rpc::AnnounceCopiesRequestArgs {
+        disk_low: 3,
+        keys,
+        groups,
+        generation: Some(b.create_vector(&[7u64, 8, 9])),
+        payload_bytes: Some(b.create_vector(&[0u64, 1, u64::MAX])),
+        checksum: Some(b.create_vector(&[1u32, 2, 3])),
+        address: Some(b.create_vector(&[0u64, u64::MAX])),
+        is_last: true,
+        ..Default::default()
+    };
+    let root = rpc::AnnounceCopiesRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn recycled() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = rpc::RecycledRequestArgs { disk_low: 3, oldest: 9, ..Default::default() };
+    let root = rpc::RecycledRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 

@@ -65,7 +65,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [MessageKind; 26] = [
+    const KINDS: [MessageKind; 32] = [
         MessageKind::Exist,
         MessageKind::GetReplicas,
         MessageKind::PutStart,
@@ -90,6 +90,12 @@ pub fn message(bytes: &[u8]) -> bool {
         MessageKind::Follow,
         MessageKind::Announce,
         MessageKind::Records,
+        MessageKind::FetchDemotions,
+        MessageKind::EndDemotions,
+        MessageKind::FetchTombstones,
+        MessageKind::ConfirmTombstones,
+        MessageKind::AnnounceCopies,
+        MessageKind::Recycled,
         MessageKind::Rails,
         MessageKind::Pairs,
     ];
@@ -150,6 +156,12 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
         MessageKind::Move => walk!(mover::MoveRequest<'_>),
         MessageKind::Rails => walk!(rails_rpc::RailsRequest<'_>),
         MessageKind::Pairs => walk!(rails_rpc::PairsRequest<'_>),
+        MessageKind::FetchDemotions => walk!(rpc::FetchDemotionsRequest<'_>),
+        MessageKind::EndDemotions => walk!(rpc::EndDemotionsRequest<'_>),
+        MessageKind::FetchTombstones => walk!(rpc::FetchTombstonesRequest<'_>),
+        MessageKind::ConfirmTombstones => walk!(rpc::ConfirmTombstonesRequest<'_>),
+        MessageKind::AnnounceCopies => walk!(rpc::AnnounceCopiesRequest<'_>),
+        MessageKind::Recycled => walk!(rpc::RecycledRequest<'_>),
         MessageKind::Reply => walk!(
             rpc::ExistReply<'_>,
             rpc::GetReplicasReply<'_>,
@@ -160,6 +172,8 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
             rpc::PingReply<'_>,
             rpc::QuerySegmentsReply<'_>,
             rpc::FetchMovesReply<'_>,
+            rpc::FetchDemotionsReply<'_>,
+            rpc::FetchTombstonesReply<'_>,
             rpc::CreateTaskReply<'_>,
             rpc::QueryTaskReply<'_>,
             rpc::FollowReply<'_>,

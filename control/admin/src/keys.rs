@@ -3,7 +3,7 @@
 use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX, LOOKED_UP_AT_A_TIME};
 use crate::listing::ObjectListing;
-use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace};
+use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace, id_text};
 use crate::query::{filled_parameter, parameter};
 use crate::shared::RouteContext;
 use crate::tenants::{named, tenant};
@@ -25,6 +25,13 @@ struct BufferDescriptor {
 }
 
 #[derive(Serialize)]
+struct LocalDiskDescriptor {
+    client_id: String,
+    object_size: u64,
+    transport_endpoint: String,
+}
+
+#[derive(Serialize)]
 struct LookupBody {
     success: bool,
     data: Vec<BufferDescriptor>,
@@ -36,7 +43,7 @@ struct KeyResult {
     error: Option<&'static str>,
     values: Option<Vec<BufferDescriptor>>,
     disk_values: Option<()>,
-    local_disk_values: Option<()>,
+    local_disk_values: Option<Vec<LocalDiskDescriptor>>,
     nof_values: Option<()>,
 }
 
@@ -52,28 +59,46 @@ struct Removed {
     removed_count: u64,
 }
 
-impl From<ReplicaPlace> for BufferDescriptor {
-    fn from(place: ReplicaPlace) -> Self {
-        Self {
-            size_: place.payload_bytes,
-            buffer_address_: place.buffer_address,
-            protocol_: place.protocol,
-            transport_endpoint_: place.endpoint,
+/// Where a key lies: in memory, on disks.
+fn descriptors(places: Vec<ReplicaPlace>) -> (Vec<BufferDescriptor>, Vec<LocalDiskDescriptor>) {
+    let (mut memory, mut disks) = (Vec::new(), Vec::new());
+    for place in places {
+        match place {
+            ReplicaPlace::Memory { payload_bytes, buffer_address, protocol, endpoint } => {
+                memory.push(BufferDescriptor {
+                    size_: payload_bytes,
+                    buffer_address_: buffer_address,
+                    protocol_: protocol,
+                    transport_endpoint_: endpoint,
+                });
+            }
+            ReplicaPlace::Disk { payload_bytes, client, endpoint } => {
+                disks.push(LocalDiskDescriptor {
+                    client_id: id_text(client),
+                    object_size: payload_bytes,
+                    transport_endpoint: endpoint,
+                });
+            }
         }
     }
+    (memory, disks)
+}
+
+/// A list as Mooncake shows it: null for none.
+fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
+    Some(list).filter(|list| !list.is_empty())
 }
 
 impl From<KeyPlaces> for KeyResult {
     fn from(places: KeyPlaces) -> Self {
         let error = places.as_ref().err().map(|status| status.name());
-        let values =
-            places.ok().map(|places| places.into_iter().map(BufferDescriptor::from).collect());
+        let (values, local_disk_values) = descriptors(places.unwrap_or_default());
         Self {
             ok: error.is_none(),
             error,
-            values,
+            values: some(values),
             disk_values: None,
-            local_disk_values: None,
+            local_disk_values: some(local_disk_values),
             nof_values: None,
         }
     }
@@ -97,7 +122,7 @@ pub(crate) async fn query_key(
     let key = stored(&tenant(query.as_deref())?, &key).map_err(answer::error)?;
     let located = shared.ask(move |plane| plane.locate(&[key])).await?.map_err(answer::error)?;
     let places = located.into_iter().next().unwrap_or(Err(Status::ObjectNotFound));
-    let data = places.map_err(answer::error)?.into_iter().map(BufferDescriptor::from).collect();
+    let (data, _) = descriptors(places.map_err(answer::error)?);
     Ok(answer::json(StatusCode::OK, &LookupBody { success: true, data }))
 }
 

@@ -122,15 +122,27 @@ pub type KeyPlaces = Result<Vec<ReplicaPlace>, Status>;
 
 /// Where one replica lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplicaPlace {
-    /// Payload length in bytes.
-    pub payload_bytes: u64,
-    /// Address in the owner's memory: segment base plus offset.
-    pub buffer_address: u64,
-    /// Protocol of the segment.
-    pub protocol: String,
-    /// Endpoint of the segment's owner.
-    pub endpoint: String,
+pub enum ReplicaPlace {
+    /// In memory.
+    Memory {
+        /// Payload length in bytes.
+        payload_bytes: u64,
+        /// Address in the owner's memory: segment base plus offset.
+        buffer_address: u64,
+        /// Protocol of the segment.
+        protocol: String,
+        /// Endpoint of the segment's owner.
+        endpoint: String,
+    },
+    /// On a disk.
+    Disk {
+        /// Payload length in bytes.
+        payload_bytes: u64,
+        /// Client that owns the disk.
+        client: u128,
+        /// Where its owner serves reads.
+        endpoint: String,
+    },
 }
 
 /// The texts of a segment, which listings share with the master: what a slow reader is still to be

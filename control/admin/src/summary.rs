@@ -163,8 +163,9 @@ pub fn older_text(cells: &[Arc<MasterCells>], numbers: &MasterNumbers) -> String
 
 fn storage_part(numbers: &MasterNumbers) -> String {
     format!(
-        "Mem Storage: {} | NVMe-oF SSD: 0 B / 0 B | SSD Storage: 0 B / 0 B | Keys: {} (soft-pinned: {})",
+        "Mem Storage: {} | NVMe-oF SSD: 0 B / 0 B | SSD Storage: {} | Keys: {} (soft-pinned: {})",
         share(numbers.allocated_bytes, numbers.capacity_bytes),
+        share(numbers.disk_bytes, numbers.disk_capacity_bytes),
         numbers.keys,
         numbers.soft_pinned_keys
     )

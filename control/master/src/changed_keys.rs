@@ -1,20 +1,29 @@
 //! Which keys have changed, in bounded memory: a Bloom filter of their hashes.
 //! Invariant: a key that was noted is always found; one that was not is found by mistake now and
-//! then, the more often the more were noted.
+//! then, the more often the more were noted; after too many every key counts as changed.
 
 /// Bits of the filter, a power of two: for two million keys one in a hundred is found by mistake.
 const BITS: u64 = 1 << 24;
 /// Bits that stand for one key.
 const BITS_PER_KEY: u32 = 6;
+/// Notes after which the filter says yes to every third key by mistake and more: then it says yes
+/// to all.
+const NOTED_MAX: u32 = 8_000_000;
 
 /// Hashes of keys that have changed. Takes no memory while it is empty, 2 MiB otherwise.
 #[derive(Debug, Default)]
 pub(crate) struct ChangedKeys {
     words: Vec<u64>,
+    noted: u32,
 }
 
 impl ChangedKeys {
     pub(crate) fn note(&mut self, hash: u64) {
+        if self.noted >= NOTED_MAX {
+            self.words = Vec::new();
+            return;
+        }
+        self.noted += 1;
         if self.words.is_empty() {
             self.words = vec![0; (BITS / 64) as usize];
         }
@@ -24,12 +33,15 @@ impl ChangedKeys {
     }
 
     pub(crate) fn may_have(&self, hash: u64) -> bool {
+        if self.noted >= NOTED_MAX {
+            return true;
+        }
         !self.words.is_empty()
             && bits(hash).all(|bit| self.words[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.noted == 0
     }
 }
 
@@ -57,5 +69,8 @@ mod tests {
         assert!((0..100_000).all(|n| changed.may_have(hash(n))));
         let mistakes = (100_000..200_000).filter(|n| changed.may_have(hash(*n))).count();
         assert!(mistakes < 100, "{mistakes} of 100,000 were never noted");
+        changed.noted = NOTED_MAX;
+        changed.note(hash(1));
+        assert!(changed.may_have(hash(300_000)) && changed.words.is_empty(), "too many to tell");
     }
 }

@@ -49,6 +49,12 @@ pub struct ShardCounters {
     pub copies: RelocationCounts,
     /// Copies in place of a replica, for drains and tasks.
     pub moves: RelocationCounts,
+    /// Copies from disks back to memory.
+    pub promotions: RelocationCounts,
+    /// Payload bytes of those that are complete.
+    pub promoted_bytes: u64,
+    /// Reads of objects on disks that led to no copy.
+    pub promotions_rejected: RejectedPromotions,
     /// Copies to disks.
     pub demotions: RelocationCounts,
     /// Payload bytes of those that are complete.
@@ -72,6 +78,17 @@ pub struct ShardCounters {
     pub value_bytes_buckets: [u64; VALUE_BYTES_BUCKETS.len() + 1],
 }
 
+/// Reads of objects on disks that led to no copy in memory, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RejectedPromotions {
+    /// The object was read too seldom.
+    pub frequency: u64,
+    /// No memory had room.
+    pub watermark: u64,
+    /// Too many copies were under way.
+    pub cap: u64,
+}
+
 /// Copies of one kind that clients carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelocationCounts {
@@ -88,6 +105,7 @@ impl ShardCounters {
         match purpose {
             Purpose::Copy => &mut self.copies,
             Purpose::Drain | Purpose::Move => &mut self.moves,
+            Purpose::Promotion => &mut self.promotions,
         }
     }
 
@@ -110,6 +128,8 @@ pub struct ShardGauges {
     pub pending_puts: u64,
     /// Moves under way.
     pub moves: u64,
+    /// Copies from disks back to memory under way.
+    pub promotions: u64,
     /// Copies to disks under way.
     pub demotions: u64,
     /// Void copies on disks that their owners have not confirmed.

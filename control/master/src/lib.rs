@@ -15,6 +15,7 @@ mod demotion;
 mod draining;
 mod generations;
 mod group;
+mod hit_sketch;
 mod index;
 mod key;
 mod key_events;
@@ -61,6 +62,7 @@ pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
 pub use perigee_allocator::Extent;
+pub use perigee_schemas::SegmentKind;
 pub use placement::{PutConfig, SoftPin};
 pub use policy::PolicyName;
 pub use refusal::JobRefusal;
@@ -68,8 +70,8 @@ pub use registry::{
     ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,
     SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
-pub use segment::{Announces, SegmentEvent, SegmentKind, SegmentSpec};
-pub use settings::{OffloadSettings, ShardSettings};
+pub use segment::{Announces, SegmentEvent, SegmentSpec};
+pub use settings::{OffloadSettings, PromotionSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
     KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, Scan, SpaceLoan, StartedPuts, TaskTurn,

@@ -107,6 +107,9 @@ pub const DEMOTION_WAIT_MS: u64 = 10_000;
 pub const TOMBSTONES_MAX: usize = 1 << 20;
 /// Disks that are away and whose announcements are compared with what has changed since.
 pub const DISKS_AWAY_MAX: usize = 1 << 16;
+/// Disks that are remembered to have announced what they have; others are strangers when they
+/// return.
+pub(crate) const DISKS_KNOWN_MAX: usize = 65_536;
 
 /// Replicas whose lease is looked at again in one search for a victim before the search gives up.
 pub const VICTIM_STEPS_MAX: u32 = 1 << 16;

@@ -16,6 +16,15 @@ pub(crate) enum Purpose {
     Move,
     /// A task: the object has one more replica.
     Copy,
+    /// An object that is read often and lies on a disk alone gets a replica in memory.
+    Promotion,
+}
+
+impl Purpose {
+    /// Whether a task wants it.
+    fn is_of_task(self) -> bool {
+        matches!(self, Purpose::Move | Purpose::Copy)
+    }
 }
 
 /// A replica on its way to another segment.
@@ -56,6 +65,7 @@ pub(crate) struct ReplicaMoves {
     /// Those of tasks, by client.
     tasks_of_client: BTreeMap<u128, u32>,
     tasks: u32,
+    promotions: u32,
 }
 
 impl ReplicaMoves {
@@ -65,7 +75,8 @@ impl ReplicaMoves {
         }
         self.by_deadline.insert((started.deadline_ms, object));
         *self.count_of_job.entry(started.job).or_default() += 1;
-        if started.purpose != Purpose::Drain {
+        self.promotions += u32::from(started.purpose == Purpose::Promotion);
+        if started.purpose.is_of_task() {
             *self.tasks_of_client.entry(started.client).or_default() += 1;
             self.tasks += 1;
         }
@@ -83,7 +94,8 @@ impl ReplicaMoves {
         self.waiting.remove(&(ended.client, object));
         self.by_deadline.remove(&(ended.deadline_ms, object));
         count_down(&mut self.count_of_job, ended.job);
-        if ended.purpose != Purpose::Drain {
+        self.promotions -= u32::from(ended.purpose == Purpose::Promotion);
+        if ended.purpose.is_of_task() {
             count_down(&mut self.tasks_of_client, ended.client);
             self.tasks -= 1;
         }
@@ -120,6 +132,11 @@ impl ReplicaMoves {
         self.tasks
     }
 
+    /// Promotions under way.
+    pub(crate) fn promotions(&self) -> u32 {
+        self.promotions
+    }
+
     /// Moves of tasks in the hands of a client, or waiting for it.
     pub(crate) fn tasks_of(&self, client: u128) -> u32 {
         self.tasks_of_client.get(&client).copied().unwrap_or_default()
@@ -133,7 +150,7 @@ impl ReplicaMoves {
     pub(crate) fn check(&self) {
         let mut of_job: BTreeMap<u128, u32> = BTreeMap::new();
         let mut of_client: BTreeMap<u128, u32> = BTreeMap::new();
-        let (mut waiting, mut tasks) = (0, 0);
+        let (mut waiting, mut tasks, mut promotions) = (0, 0, 0);
         for (object, under_way) in self.iter() {
             let deadline = (under_way.deadline_ms, object);
             assert!(self.by_deadline.contains(&deadline), "{object} ends");
@@ -143,13 +160,15 @@ impl ReplicaMoves {
                 assert!(waits, "{object} waits for its client");
                 waiting += 1;
             }
-            if under_way.purpose != Purpose::Drain {
+            promotions += u32::from(under_way.purpose == Purpose::Promotion);
+            if under_way.purpose.is_of_task() {
                 *of_client.entry(under_way.client).or_default() += 1;
                 tasks += 1;
             }
         }
         assert_eq!(self.by_deadline.len(), self.by_object.len());
         assert_eq!((self.waiting.len(), self.tasks), (waiting, tasks));
+        assert_eq!(self.promotions, promotions);
         assert_eq!(self.count_of_job, of_job);
         assert_eq!(self.tasks_of_client, of_client);
     }

@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod client_state;
 mod confirm;
+mod disks;
 mod drain;
 mod drain_request;
 mod expire;
@@ -30,7 +31,7 @@ pub use tasks::{TaskKind, TaskRecord, TaskSettings, TaskState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use perigee_schemas::Status;
+use perigee_schemas::{SegmentKind, Status};
 
 use crate::generations::EPOCH_SHIFT;
 use crate::limits::{ATTENTION_MS, CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
@@ -50,6 +51,8 @@ pub struct RegistrySettings {
     /// Segments take objects only when their owner has said at their endpoint that they are there.
     /// Without it they do at once.
     pub confirms: bool,
+    /// Disks may be mounted; otherwise clients keep theirs for themselves.
+    pub takes_disks: bool,
     /// Copies and moves of single objects.
     pub tasks: TaskSettings,
     /// First generation of the shards.
@@ -61,6 +64,7 @@ impl Default for RegistrySettings {
         Self {
             client_ttl_ms: 10_000,
             confirms: false,
+            takes_disks: true,
             tasks: TaskSettings::default(),
             generation_base: 1,
         }
@@ -123,6 +127,9 @@ impl Registry {
             || !spec.is_short()
         {
             return Err(Status::InvalidParams);
+        }
+        if spec.kind == SegmentKind::Disk && !self.settings.takes_disks {
+            return Err(Status::UnavailableInCurrentMode);
         }
         if let Some(&index) = self.index_by_id.get(&spec.id) {
             return self.mount_again(index, &spec);

@@ -4,18 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use perigee_schemas::SegmentKind;
 use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
-
-/// What a segment is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SegmentKind {
-    /// Memory: objects are put there.
-    #[default]
-    Memory,
-    /// The log of a disk: it takes copies of what lies in its owner's memory, at places that the
-    /// owner chooses.
-    Disk,
-}
 
 /// What the owner of a segment announces to a shard before that hands out space there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

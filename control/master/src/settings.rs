@@ -17,6 +17,15 @@ pub struct OffloadSettings {
     pub cap_ratio: f64,
 }
 
+/// When objects go from disks back to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PromotionSettings {
+    /// Reads after which an object is copied, counted in a sketch that forgets.
+    pub threshold: u8,
+    /// Most copies under way.
+    pub queue_limit: usize,
+}
+
 /// Settings of one shard; all times in milliseconds.
 #[derive(Debug, Clone)]
 pub struct ShardSettings {
@@ -48,6 +57,8 @@ pub struct ShardSettings {
     pub policy: PolicyName,
     /// Whether objects go to the disks of their owners.
     pub offload: Option<OffloadSettings>,
+    /// Whether objects come back from there.
+    pub promotion: Option<PromotionSettings>,
     /// Seed of the random choices.
     pub seed: u64,
     /// First generation number, not 0: larger than those of earlier lives of the master, as far as
@@ -72,6 +83,7 @@ impl Default for ShardSettings {
             strategy: Strategy::Random,
             policy: PolicyName::default(),
             offload: None,
+            promotion: None,
             seed: 1,
             generation_base: 1,
         }

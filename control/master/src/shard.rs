@@ -28,6 +28,7 @@ mod notes;
 mod overtaken;
 mod pattern;
 mod place;
+mod promote;
 mod put;
 mod put_end;
 mod put_start;
@@ -65,6 +66,7 @@ use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
 use crate::generations::Generations;
 use crate::group::{GroupLedger, Groups};
+use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
 use crate::outbox::Outbox;
@@ -99,6 +101,7 @@ pub struct KeyShard {
     clock: TouchClock,
     relocation: Relocation,
     demotions: Demotions,
+    hits: HitSketch,
     tombstones: Tombstones,
     soft_pins: SoftPins,
     outbox: Outbox,
@@ -132,7 +135,8 @@ impl KeyShard {
             clock: TouchClock::default(),
             relocation: Relocation::default(),
             demotions: Demotions::default(),
-            tombstones: Tombstones::new(index, settings.count),
+            hits: HitSketch::default(),
+            tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
             soft_pins: SoftPins::default(),
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),
@@ -166,6 +170,7 @@ impl KeyShard {
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
             demotions: self.demotions.len() as u64,
+            promotions: self.relocation.moves().promotions().into(),
             tombstones: self.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),
             staging_bytes: self.space.quarantine().staging_bytes(),
@@ -190,6 +195,18 @@ impl KeyShard {
     /// The state of one segment in numbers, if it is readable.
     pub fn segment_gauge(&self, segment: u32) -> Option<SegmentGauges> {
         self.space.gauges_of(segment, self.replicas.count_in(segment))
+    }
+
+    /// This shard's copies on a mounted disk in numbers. Its room is not shared between shards.
+    pub fn disk_gauge(&self, disk: u32) -> Option<SegmentGauges> {
+        let share = self.space.readable(disk).filter(|share| share.is_disk())?;
+        Some(SegmentGauges {
+            segment: disk,
+            capacity_bytes: 0,
+            allocated_bytes: share.copied_bytes,
+            largest_free_bytes: 0,
+            replicas: self.replicas.count_in(disk) as u64,
+        })
     }
 
     /// Starts a call: time never goes back.

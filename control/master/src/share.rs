@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
+use perigee_schemas::SegmentKind;
 
 use crate::limits::{AWAITED_MS, SHARE_ALIGNMENT_BYTES};
-use crate::segment::{Announces, SegmentKind, SegmentSpec};
+use crate::segment::{Announces, SegmentSpec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShareState {

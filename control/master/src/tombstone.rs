@@ -1,12 +1,12 @@
 //! Copies on disks that are void but that their owners have not erased from their logs yet, and
-//! what has changed while disks are away.
+//! what has changed while disks are away, or before this life of the master heard of them.
 //! Invariant: what was removed or replaced is either reported to the owner of each mounted disk
 //! that may still have it, until that confirms, or refused when the disk announces it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::changed_keys::ChangedKeys;
-use crate::limits::{DISKS_AWAY_MAX, TOMBSTONES_MAX};
+use crate::limits::{DISKS_AWAY_MAX, DISKS_KNOWN_MAX, TOMBSTONES_MAX};
 
 /// A copy that its owner must not announce or serve any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,18 +30,27 @@ pub(crate) struct Tombstones {
     forgot_some: bool,
     /// Keys that were written or removed while some disk was away.
     changed: ChangedKeys,
+    /// Disks that have announced all that they have in this life of the master.
+    known: BTreeSet<u128>,
+    /// Keys that were written or removed in this life: other disks may have them as they were.
+    since_start: ChangedKeys,
+    /// Whether there can be disks.
+    is_used: bool,
     next: u64,
     step: u64,
 }
 
 impl Tombstones {
-    /// Those of shard `index` of `count`.
-    pub(crate) fn new(index: usize, count: usize) -> Self {
+    /// Those of shard `index` of `count`, of a master with disks or without.
+    pub(crate) fn new(index: usize, count: usize, is_used: bool) -> Self {
         Self {
             waiting: BTreeMap::new(),
             away: BTreeSet::new(),
             forgot_some: false,
             changed: ChangedKeys::default(),
+            known: BTreeSet::new(),
+            since_start: ChangedKeys::default(),
+            is_used,
             next: (count + index) as u64,
             step: count as u64,
         }
@@ -107,6 +116,9 @@ impl Tombstones {
     pub(crate) fn has_returned(&mut self, disk: u32, id: u128) {
         self.waiting.entry(disk).or_default();
         self.away.remove(&id);
+        if self.known.len() < DISKS_KNOWN_MAX {
+            self.known.insert(id);
+        }
         if self.away.is_empty() && !self.forgot_some {
             self.changed = ChangedKeys::default();
         }
@@ -114,14 +126,21 @@ impl Tombstones {
 
     /// A key is written or removed.
     pub(crate) fn note_change(&mut self, hash: u64) {
+        if self.is_used {
+            self.since_start.note(hash);
+        }
         if !self.away.is_empty() || self.forgot_some {
             self.changed.note(hash);
         }
     }
 
-    /// Whether a key may have changed since the first of the disks went that are away.
-    pub(crate) fn may_have_changed(&self, hash: u64) -> bool {
-        self.changed.may_have(hash)
+    /// Whether a key may have changed since a disk knew all about it: since it went, or since the
+    /// master started.
+    pub(crate) fn may_have_changed(&self, id: u128, hash: u64) -> bool {
+        match self.known.contains(&id) {
+            true => self.changed.may_have(hash),
+            false => self.since_start.may_have(hash),
+        }
     }
 
     /// Number of tombstones that wait.
@@ -151,8 +170,9 @@ mod tests {
     const ID: u128 = 40;
 
     fn with_disk() -> Tombstones {
-        let mut tombstones = Tombstones::new(1, 3);
+        let mut tombstones = Tombstones::new(1, 3, true);
         tombstones.open(DISK);
+        tombstones.has_returned(DISK, ID);
         tombstones
     }
 
@@ -177,11 +197,13 @@ mod tests {
         tombstones.leave(DISK, ID);
         tombstones.note_change(3);
         tombstones.check();
-        let changed = [1, 2, 3].map(|hash| tombstones.may_have_changed(hash));
+        let changed = [1, 2, 3].map(|hash| tombstones.may_have_changed(ID, hash));
         assert_eq!(changed, [false, true, true]);
         tombstones.has_returned(DISK + 1, ID);
         tombstones.check();
-        assert!(!tombstones.may_have_changed(3), "no disk is away any more");
+        assert!(!tombstones.may_have_changed(ID, 3), "no disk is away any more");
+        let stranger = [1, 3, 4].map(|hash| tombstones.may_have_changed(ID + 1, hash));
+        assert_eq!(stranger, [true, true, false], "it has heard of no change in this life");
         assert!(tombstones.note(DISK + 1, ID, 5, 50));
     }
 
@@ -193,7 +215,7 @@ mod tests {
         }
         assert!(!tombstones.note(DISK, ID, u64::MAX, 1));
         assert_eq!((tombstones.oldest(DISK, 1), tombstones.len()), (None, 0));
-        assert!(tombstones.may_have_changed(u64::MAX) && tombstones.may_have_changed(17));
+        assert!(tombstones.may_have_changed(ID, u64::MAX) && tombstones.may_have_changed(ID, 17));
         tombstones.check();
         tombstones.has_returned(DISK, ID);
         assert!(tombstones.note(DISK, ID, 1, 1), "it is reported again");

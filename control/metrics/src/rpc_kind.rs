@@ -87,6 +87,18 @@ rpc_kinds! {
     Leave => None;
     /// Moves taken by the client that is to carry them out.
     FetchTasks => Some("fetch_tasks");
+    /// Objects taken to be written to a disk.
+    FetchDemotions => None;
+    /// What became of objects that were to be written to a disk.
+    EndDemotions => None;
+    /// Void copies on a disk asked for.
+    FetchTombstones => None;
+    /// Void copies on a disk that never come back.
+    ConfirmTombstones => None;
+    /// What a disk has.
+    AnnounceCopies => None;
+    /// Segments of the log of a disk that are gone.
+    Recycled => None;
     /// Moves that have ended.
     UpdateTask => Some("update_task");
     /// A copy of one object asked for.

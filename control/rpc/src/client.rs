@@ -1,6 +1,7 @@
 //! The blocking client: one method per call, on pooled connections, from any thread.
 //! Invariant: a connection returns to the pool only after its answer was taken whole.
 
+pub(crate) mod disks;
 pub(crate) mod membership;
 pub(crate) mod moves;
 pub(crate) mod objects;
@@ -21,7 +22,7 @@ use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, TenantId, master};
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How a client reaches its master.
@@ -63,6 +64,7 @@ pub struct MasterClient {
     idle: Mutex<Vec<MasterConnection>>,
     breaker: Breaker,
     epoch: AtomicU64,
+    protocol: AtomicU16,
     returns: Returns,
 }
 
@@ -77,6 +79,7 @@ impl MasterClient {
             idle: Mutex::default(),
             breaker: Breaker::default(),
             epoch: AtomicU64::new(0),
+            protocol: AtomicU16::new(0),
             returns: Returns::default(),
         }
     }
@@ -94,6 +97,11 @@ impl MasterClient {
     /// Addresses of the master, the one that answered last first; none if its name has none now.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.address.all()
+    }
+
+    /// The protocol spoken with the master that answered last; 0 before the first call.
+    fn protocol(&self) -> u16 {
+        self.protocol.load(Ordering::Relaxed)
     }
 
     /// Gives a read lease back with the next call, which may be the next heartbeat. Its reader must
@@ -192,6 +200,7 @@ impl MasterClient {
 
     fn keep(&self, mut connection: MasterConnection) {
         self.epoch.store(connection.epoch(), Ordering::Relaxed);
+        self.protocol.store(connection.protocol(), Ordering::Relaxed);
         connection.rest();
         let mut idle = self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if idle.len() < IDLE_CONNECTIONS_MAX {

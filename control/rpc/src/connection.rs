@@ -22,6 +22,7 @@ pub(crate) struct MasterConnection {
     body: Vec<u8>,
     request: u64,
     epoch: u64,
+    protocol: u16,
 }
 
 impl MasterConnection {
@@ -41,6 +42,7 @@ impl MasterConnection {
             body: Vec::new(),
             request: 0,
             epoch: 0,
+            protocol: 0,
         };
         connection.send([&hello.encode()], deadline)?;
         let header = connection.receive(HELLO_BODY_BYTES_MAX, deadline)?;
@@ -49,6 +51,7 @@ impl MasterConnection {
         match welcome.status.ok() {
             Ok(()) => {
                 connection.epoch = welcome.epoch;
+                connection.protocol = welcome.protocol;
                 Ok(connection)
             }
             Err(status) => Err(CallError::Refused { status, message: welcome.message }),
@@ -58,6 +61,11 @@ impl MasterConnection {
     /// The life of the master this connection talks to.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The protocol that both sides speak.
+    pub(crate) fn protocol(&self) -> u16 {
+        self.protocol
     }
 
     /// Sends what the builder has finished, with leases that are given back;

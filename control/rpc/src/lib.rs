@@ -15,6 +15,7 @@ mod reply;
 mod request;
 mod returns;
 
+pub use client::disks::{EndedDemotion, FoundCopy};
 pub use client::membership::Pong;
 pub use client::moves::EndedMove;
 pub use client::objects::{AskedReplicas, LookupPurpose};
@@ -23,6 +24,9 @@ pub use client::{ClientOptions, MasterClient};
 pub use error::CallError;
 pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
 pub use owner::{AnnouncementPart, announce_request, follow_request};
-pub use reply::{Counted, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch};
+pub use reply::{
+    Counted, DemotionBatch, LocatedBatch, Location, Moves, ReplySegment, SegmentUse, StartedBatch,
+    Tombstone,
+};
 pub use request::{LentSegments, MountForm, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

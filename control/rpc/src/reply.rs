@@ -3,7 +3,9 @@
 use crate::error::CallError;
 use crate::returns::Lease;
 use perigee_schemas::message::decode;
-use perigee_schemas::{Identity, Status, master, object};
+use perigee_schemas::{Identity, SegmentKind, Status, master, object};
+
+type StringList<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
 
 /// Where one replica lies; `segment` indexes the reply's segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,9 @@ pub struct ReplySegment {
     pub rendezvous: String,
     /// Protocol shown to users.
     pub protocol: String,
+    /// Memory, or the log of a disk: there offsets of locations are packed disk addresses. None
+    /// is a kind that this build cannot read.
+    pub kind: Option<SegmentKind>,
 }
 
 /// A batch of started puts: where to write each key.
@@ -83,6 +88,36 @@ pub struct Moves {
     pub places: Vec<(Location, Location)>,
     /// Segments they refer to.
     pub segments: Vec<ReplySegment>,
+}
+
+/// Objects that a client is to write to its disks.
+#[derive(Clone, Debug, Default)]
+pub struct DemotionBatch {
+    /// The keys.
+    pub keys: Vec<String>,
+    /// The group of each key; empty for none.
+    pub groups: Vec<String>,
+    /// Hash of each key, by which tombstones will name it.
+    pub hash: Vec<u64>,
+    /// CRC-32C of each object.
+    pub checksum: Vec<u32>,
+    /// Where each object lies.
+    pub sources: Vec<Location>,
+    /// The disk that is to have each object, as an index into `segments`.
+    pub disks: Vec<u32>,
+    /// Segments and disks they refer to.
+    pub segments: Vec<ReplySegment>,
+}
+
+/// A copy on a disk that is void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// What it is confirmed by.
+    pub number: u64,
+    /// Hash of the key.
+    pub hash: u64,
+    /// Generation of the copy.
+    pub generation: u64,
 }
 
 /// Use of one segment.
@@ -202,6 +237,53 @@ impl Moves {
     }
 }
 
+impl DemotionBatch {
+    /// The answer to a client that takes demotions.
+    ///
+    /// # Errors
+    /// As [`StartedBatch::decode`].
+    pub fn decode(body: &[u8]) -> Result<Self, CallError> {
+        let reply = decode::<master::FetchDemotionsReply<'_>>(body)?;
+        let owned = |list: Option<StringList<'_>>| -> Vec<String> {
+            list.into_iter().flatten().map(str::to_owned).collect()
+        };
+        let (keys, groups) = (owned(reply.keys()), owned(reply.groups()));
+        let checksum: Vec<u32> = reply.checksum().into_iter().flatten().collect();
+        let segments = reply.segments().into_iter().flatten();
+        let segments: Vec<ReplySegment> = segments.map(|view| segment(&view)).collect();
+        let places = reply.locations().into_iter().flatten();
+        let places: Vec<Location> = places.map(location).collect();
+        let hash: Vec<u64> = reply.hash().into_iter().flatten().collect();
+        same_length(groups.len(), keys.len())?;
+        same_length(hash.len(), keys.len())?;
+        same_length(checksum.len(), keys.len())?;
+        same_length(places.len(), 2 * keys.len())?;
+        known_segments(&places, &segments)?;
+        let pairs = places.chunks_exact(2).map(|pair| (pair[0], pair[1].segment));
+        let (sources, disks) = pairs.unzip();
+        Ok(Self { keys, groups, hash, checksum, sources, disks, segments })
+    }
+}
+
+/// The void copies that a disk's owner hears of, or why it hears of none.
+pub(crate) fn tombstones(body: &[u8]) -> Result<Result<Vec<Tombstone>, Status>, CallError> {
+    let reply = decode::<master::FetchTombstonesReply<'_>>(body)?;
+    let status = Status::from_peer(reply.status());
+    if status != Status::Ok {
+        return Ok(Err(status));
+    }
+    let column = |list: Option<flatbuffers::Vector<'_, u64>>| -> Vec<u64> {
+        list.into_iter().flatten().collect()
+    };
+    let (number, hash) = (column(reply.number()), column(reply.hash()));
+    let generation = column(reply.generation());
+    same_length(hash.len(), number.len())?;
+    same_length(generation.len(), number.len())?;
+    let columns = number.into_iter().zip(hash).zip(generation);
+    let one = |((number, hash), generation)| Tombstone { number, hash, generation };
+    Ok(Ok(columns.map(one).collect()))
+}
+
 /// Every location must refer to one of the reply's segments.
 fn known_segments(locations: &[Location], segments: &[ReplySegment]) -> Result<(), CallError> {
     let is_stray = |place: &&Location| place.segment as usize >= segments.len();
@@ -279,6 +361,7 @@ fn segment(view: &object::Segment<'_>) -> ReplySegment {
         host_id: owned(view.host_id()),
         rendezvous: owned(view.rendezvous()),
         protocol: owned(view.protocol()),
+        kind: SegmentKind::from_wire(view.kind()),
     }
 }
 

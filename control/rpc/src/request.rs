@@ -1,7 +1,7 @@
 //! Encoding of the messages that clients send.
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
-use perigee_schemas::{Identity, TenantId, master, object};
+use perigee_schemas::{Identity, SegmentKind, TenantId, master, object};
 
 type RequestBuilder = FlatBufferBuilder<'static>;
 type IdentityVector = WIPOffset<Vector<'static, u64>>;
@@ -63,6 +63,8 @@ pub struct SegmentOffer {
     pub rendezvous: String,
     /// Protocol shown to users.
     pub protocol: String,
+    /// Memory, or the log of a disk.
+    pub kind: SegmentKind,
 }
 
 /// What a client lends, as its heartbeat tells it. The default tells nothing.
@@ -222,6 +224,7 @@ fn offer(
             host_id: Some(host_id),
             rendezvous: Some(rendezvous),
             protocol: Some(protocol),
+            kind: segment.kind as u8,
         },
     )
 }

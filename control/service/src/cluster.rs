@@ -3,6 +3,7 @@
 mod confirm;
 pub(crate) mod control_shard;
 mod copy_turns;
+mod disks;
 mod drains;
 pub(crate) mod followers;
 mod following;
@@ -26,6 +27,7 @@ mod tasks;
 
 pub(crate) use control_shard::ControlShard;
 pub use control_shard::Member;
+pub(crate) use disks::FoundCopies;
 pub(crate) use lending::Startable;
 pub(crate) use list_page::Cursor;
 pub use master_shard::{MasterShard, ShardStart};

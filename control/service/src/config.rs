@@ -11,7 +11,7 @@ pub mod table;
 
 use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
-use perigee_master::PolicyName;
+use perigee_master::{OffloadSettings, PolicyName, PromotionSettings};
 
 /// Everything the master needs to know to start.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,10 @@ pub struct MasterConfig {
     pub leases: LeaseConfig,
     /// Eviction of objects in memory.
     pub eviction: EvictionConfig,
+    /// What goes to the SSDs of owners and when; nothing if `None`.
+    pub offload: Option<OffloadSettings>,
+    /// Whether objects come back from there to memory.
+    pub promotion: Option<PromotionSettings>,
     /// Unfinished writes.
     pub writes: WriteConfig,
     /// Copies and moves of single objects.

@@ -6,7 +6,7 @@ use perigee_admin::master_view::{
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{
-    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentSpec, shard_of,
+    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind, SegmentSpec, shard_of,
 };
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers};
 use perigee_schemas::{Status, TenantId};
@@ -59,8 +59,9 @@ impl ControlPlane for Cluster {
         let (mut segments, mut from) = (Vec::new(), Some(0));
         while let Some(number) = from {
             let names = names.clone();
-            let page = self
-                .run_first(move |first| async move { first.segment_page(&names, number).await });
+            let page = self.run_first(move |first| async move {
+                first.segment_page(&names, number, SegmentKind::Memory).await
+            });
             let page = page.ok_or(Status::RpcTimeout)??;
             segments.extend(page.segments.into_iter().map(segment_info));
             from = page.next.filter(|next| *next > number);
@@ -234,22 +235,35 @@ fn peek(shard: &ControlShard, keys: &[String]) -> Vec<KeyPlaces> {
         Status::from_peer(*status).ok()?;
         let describe = |location: &perigee_master::ReplicaLocation| {
             let spec: &SegmentSpec = state.segment(location.segment)?;
-            Some(ReplicaPlace {
-                payload_bytes: location.payload_bytes,
-                buffer_address: spec.base + location.offset,
-                protocol: spec.protocol.clone(),
-                endpoint: spec.name.clone(),
-            })
+            Some(place(spec, location))
         };
         Ok(columns.locations[range].iter().filter_map(describe).collect())
     };
     columns.status.iter().zip(&columns.location_count).map(one).collect()
 }
 
+fn place(spec: &SegmentSpec, location: &perigee_master::ReplicaLocation) -> ReplicaPlace {
+    match spec.kind {
+        SegmentKind::Memory => ReplicaPlace::Memory {
+            payload_bytes: location.payload_bytes,
+            buffer_address: spec.base + location.offset,
+            protocol: spec.protocol.clone(),
+            endpoint: spec.name.clone(),
+        },
+        SegmentKind::Disk => ReplicaPlace::Disk {
+            payload_bytes: location.payload_bytes,
+            client: spec.client,
+            endpoint: spec.endpoint.clone(),
+        },
+    }
+}
+
 fn numbers(shard: &ControlShard) -> MasterNumbers {
     let keys = shard.keys.borrow();
     let (gauges, counters) = (keys.gauges(), keys.counters());
     let clients = shard.registry.as_ref().map_or(0, |registry| registry.borrow().client_count());
+    let disk_capacity_bytes =
+        shard.registry.as_ref().map_or(0, |registry| registry.borrow().disk_capacity_bytes());
     MasterNumbers {
         allocated_bytes: gauges.allocated_bytes,
         capacity_bytes: gauges.capacity_bytes,
@@ -284,6 +298,25 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         copies: steps(counters.copies),
         replacements: steps(counters.moves),
         clients_expired: shard.expired.get(),
+        disk_bytes: gauges.disk_bytes,
+        disk_capacity_bytes,
+        disk_copies: gauges.disk_copies,
+        disk_hits: counters.disk_hits,
+        disk_hit_bytes: counters.disk_hit_bytes,
+        demotions: gauges.demotions,
+        promotions: gauges.promotions,
+        promoted: steps(counters.promotions),
+        promoted_bytes: counters.promoted_bytes,
+        promotions_rejected: [
+            counters.promotions_rejected.frequency,
+            counters.promotions_rejected.watermark,
+            counters.promotions_rejected.cap,
+        ],
+        demoted: steps(counters.demotions),
+        demoted_bytes: counters.demoted_bytes,
+        unsaved_keys: counters.unsaved_keys,
+        recycled_copies: counters.recycled_copies,
+        tombstones: gauges.tombstones,
         ..MasterNumbers::default()
     }
 }

@@ -3,6 +3,7 @@
 mod call;
 mod codec;
 mod connection;
+mod disk_calls;
 mod dispatch;
 mod follow_calls;
 mod key_calls;

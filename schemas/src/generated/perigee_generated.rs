@@ -873,6 +873,7 @@ impl<'a> Segment<'a> {
   pub const VT_HOST_ID: ::flatbuffers::VOffsetT = 20;
   pub const VT_RENDEZVOUS: ::flatbuffers::VOffsetT = 22;
   pub const VT_PROTOCOL: ::flatbuffers::VOffsetT = 24;
+  pub const VT_KIND: ::flatbuffers::VOffsetT = 26;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -895,6 +896,7 @@ impl<'a> Segment<'a> {
     if let Some(x) = args.host_id { builder.add_host_id(x); }
     if let Some(x) = args.endpoint { builder.add_endpoint(x); }
     if let Some(x) = args.name { builder.add_name(x); }
+    builder.add_kind(args.kind);
     builder.finish()
   }
 
@@ -980,6 +982,14 @@ impl<'a> Segment<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(Segment::VT_PROTOCOL, None)}
   }
+  /// 0 memory, 1 the log of a disk: there `offset` of a location is a packed disk address.
+  #[inline]
+  pub fn kind(&self) -> u8 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u8>(Segment::VT_KIND, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for Segment<'_> {
@@ -999,6 +1009,7 @@ impl ::flatbuffers::Verifiable for Segment<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("host_id", Self::VT_HOST_ID, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("rendezvous", Self::VT_RENDEZVOUS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("protocol", Self::VT_PROTOCOL, false)?
+     .visit_field::<u8>("kind", Self::VT_KIND, false)?
      .finish();
     Ok(())
   }
@@ -1015,6 +1026,7 @@ pub struct SegmentArgs<'a> {
     pub host_id: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub rendezvous: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub protocol: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub kind: u8,
 }
 impl<'a> Default for SegmentArgs<'a> {
   #[inline]
@@ -1031,6 +1043,7 @@ impl<'a> Default for SegmentArgs<'a> {
       host_id: None,
       rendezvous: None,
       protocol: None,
+      kind: 0,
     }
   }
 }
@@ -1085,6 +1098,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> SegmentBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(Segment::VT_PROTOCOL, protocol);
   }
   #[inline]
+  pub fn add_kind(&mut self, kind: u8) {
+    self.fbb_.push_slot::<u8>(Segment::VT_KIND, kind, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> SegmentBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     SegmentBuilder {
@@ -1113,6 +1130,7 @@ impl ::core::fmt::Debug for Segment<'_> {
       ds.field("host_id", &self.host_id());
       ds.field("rendezvous", &self.rendezvous());
       ds.field("protocol", &self.protocol());
+      ds.field("kind", &self.kind());
       ds.finish()
   }
 }
@@ -4698,6 +4716,7 @@ impl<'a> PingReply<'a> {
   pub const VT_STATE: ::flatbuffers::VOffsetT = 4;
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
   pub const VT_HAS_MOVES: ::flatbuffers::VOffsetT = 8;
+  pub const VT_HAS_DISK_WORK: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4710,6 +4729,7 @@ impl<'a> PingReply<'a> {
   ) -> ::flatbuffers::WIPOffset<PingReply<'bldr>> {
     let mut builder = PingReplyBuilder::new(_fbb);
     builder.add_epoch(args.epoch);
+    builder.add_has_disk_work(args.has_disk_work);
     builder.add_has_moves(args.has_moves);
     builder.add_state(args.state);
     builder.finish()
@@ -4739,6 +4759,14 @@ impl<'a> PingReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PingReply::VT_HAS_MOVES, Some(false)).unwrap()}
   }
+  /// Objects of this client are to be written to its disks, or copies there are void: fetch demotions and tombstones.
+  #[inline]
+  pub fn has_disk_work(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PingReply::VT_HAS_DISK_WORK, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingReply<'_> {
@@ -4750,6 +4778,7 @@ impl ::flatbuffers::Verifiable for PingReply<'_> {
      .visit_field::<u8>("state", Self::VT_STATE, false)?
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<bool>("has_moves", Self::VT_HAS_MOVES, false)?
+     .visit_field::<bool>("has_disk_work", Self::VT_HAS_DISK_WORK, false)?
      .finish();
     Ok(())
   }
@@ -4758,6 +4787,7 @@ pub struct PingReplyArgs {
     pub state: u8,
     pub epoch: u64,
     pub has_moves: bool,
+    pub has_disk_work: bool,
 }
 impl<'a> Default for PingReplyArgs {
   #[inline]
@@ -4766,6 +4796,7 @@ impl<'a> Default for PingReplyArgs {
       state: 0,
       epoch: 0,
       has_moves: false,
+      has_disk_work: false,
     }
   }
 }
@@ -4788,6 +4819,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingReplyBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<bool>(PingReply::VT_HAS_MOVES, has_moves, false);
   }
   #[inline]
+  pub fn add_has_disk_work(&mut self, has_disk_work: bool) {
+    self.fbb_.push_slot::<bool>(PingReply::VT_HAS_DISK_WORK, has_disk_work, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingReplyBuilder {
@@ -4808,6 +4843,7 @@ impl ::core::fmt::Debug for PingReply<'_> {
       ds.field("state", &self.state());
       ds.field("epoch", &self.epoch());
       ds.field("has_moves", &self.has_moves());
+      ds.field("has_disk_work", &self.has_disk_work());
       ds.finish()
   }
 }
@@ -4943,6 +4979,7 @@ impl<'a> ::flatbuffers::Follow<'a> for QuerySegmentsRequest<'a> {
 impl<'a> QuerySegmentsRequest<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
   pub const VT_FROM: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DISKS: ::flatbuffers::VOffsetT = 8;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4956,6 +4993,7 @@ impl<'a> QuerySegmentsRequest<'a> {
     let mut builder = QuerySegmentsRequestBuilder::new(_fbb);
     builder.add_from(args.from);
     if let Some(x) = args.names { builder.add_names(x); }
+    builder.add_disks(args.disks);
     builder.finish()
   }
 
@@ -4974,6 +5012,14 @@ impl<'a> QuerySegmentsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(QuerySegmentsRequest::VT_FROM, Some(0)).unwrap()}
   }
+  /// Disks instead of memory; what is used of one are the bytes of its copies.
+  #[inline]
+  pub fn disks(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(QuerySegmentsRequest::VT_DISKS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
@@ -4984,6 +5030,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
     v.visit_table(pos)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
      .visit_field::<u32>("from", Self::VT_FROM, false)?
+     .visit_field::<bool>("disks", Self::VT_DISKS, false)?
      .finish();
     Ok(())
   }
@@ -4991,6 +5038,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
 pub struct QuerySegmentsRequestArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub from: u32,
+    pub disks: bool,
 }
 impl<'a> Default for QuerySegmentsRequestArgs<'a> {
   #[inline]
@@ -4998,6 +5046,7 @@ impl<'a> Default for QuerySegmentsRequestArgs<'a> {
     QuerySegmentsRequestArgs {
       names: None,
       from: 0,
+      disks: false,
     }
   }
 }
@@ -5014,6 +5063,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsRequestBuilder<'
   #[inline]
   pub fn add_from(&mut self, from: u32) {
     self.fbb_.push_slot::<u32>(QuerySegmentsRequest::VT_FROM, from, 0);
+  }
+  #[inline]
+  pub fn add_disks(&mut self, disks: bool) {
+    self.fbb_.push_slot::<bool>(QuerySegmentsRequest::VT_DISKS, disks, false);
   }
   #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsRequestBuilder<'a, 'b, A> {
@@ -5035,6 +5088,7 @@ impl ::core::fmt::Debug for QuerySegmentsRequest<'_> {
     let mut ds = f.debug_struct("QuerySegmentsRequest");
       ds.field("names", &self.names());
       ds.field("from", &self.from());
+      ds.field("disks", &self.disks());
       ds.finish()
   }
 }
@@ -6941,6 +6995,1420 @@ impl ::core::fmt::Debug for Records<'_> {
     let mut ds = f.debug_struct("Records");
       ds.field("records", &self.records());
       ds.field("is_whole", &self.is_whole());
+      ds.finish()
+  }
+}
+pub enum FetchDemotionsRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for objects in the client's own memory that are to be written to its disks.
+pub struct FetchDemotionsRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchDemotionsRequest<'a> {
+  type Inner = FetchDemotionsRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchDemotionsRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_LIMIT: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchDemotionsRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchDemotionsRequestArgs
+  ) -> ::flatbuffers::WIPOffset<FetchDemotionsRequest<'bldr>> {
+    let mut builder = FetchDemotionsRequestBuilder::new(_fbb);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    builder.add_limit(args.limit);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchDemotionsRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchDemotionsRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn limit(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FetchDemotionsRequest::VT_LIMIT, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchDemotionsRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchDemotionsRequestArgs {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub limit: u32,
+}
+impl<'a> Default for FetchDemotionsRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    FetchDemotionsRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      limit: 0,
+    }
+  }
+}
+
+pub struct FetchDemotionsRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchDemotionsRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(FetchDemotionsRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(FetchDemotionsRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_limit(&mut self, limit: u32) {
+    self.fbb_.push_slot::<u32>(FetchDemotionsRequest::VT_LIMIT, limit, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchDemotionsRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchDemotionsRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchDemotionsRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchDemotionsRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchDemotionsRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("limit", &self.limit());
+      ds.finish()
+  }
+}
+pub enum FetchDemotionsReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// `locations` has two entries per key: where the object lies, then one that only names the disk.
+pub struct FetchDemotionsReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchDemotionsReply<'a> {
+  type Inner = FetchDemotionsReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchDemotionsReply<'a> {
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_GROUPS: ::flatbuffers::VOffsetT = 6;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 8;
+  pub const VT_LOCATIONS: ::flatbuffers::VOffsetT = 10;
+  pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_HASH: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchDemotionsReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchDemotionsReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<FetchDemotionsReply<'bldr>> {
+    let mut builder = FetchDemotionsReplyBuilder::new(_fbb);
+    if let Some(x) = args.hash { builder.add_hash(x); }
+    if let Some(x) = args.segments { builder.add_segments(x); }
+    if let Some(x) = args.locations { builder.add_locations(x); }
+    if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.groups { builder.add_groups(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(FetchDemotionsReply::VT_KEYS, None)}
+  }
+  /// Empty strings for no group.
+  #[inline]
+  pub fn groups(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(FetchDemotionsReply::VT_GROUPS, None)}
+  }
+  #[inline]
+  pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(FetchDemotionsReply::VT_CHECKSUM, None)}
+  }
+  #[inline]
+  pub fn locations(&self) -> Option<::flatbuffers::Vector<'a, super::object::Location>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, super::object::Location>>>(FetchDemotionsReply::VT_LOCATIONS, None)}
+  }
+  #[inline]
+  pub fn segments(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>(FetchDemotionsReply::VT_SEGMENTS, None)}
+  }
+  /// Hash of each key, by which tombstones will name it.
+  #[inline]
+  pub fn hash(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchDemotionsReply::VT_HASH, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchDemotionsReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("groups", Self::VT_GROUPS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, super::object::Location>>>("locations", Self::VT_LOCATIONS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("hash", Self::VT_HASH, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchDemotionsReplyArgs<'a> {
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub groups: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub locations: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, super::object::Location>>>,
+    pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
+    pub hash: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for FetchDemotionsReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    FetchDemotionsReplyArgs {
+      keys: None,
+      groups: None,
+      checksum: None,
+      locations: None,
+      segments: None,
+      hash: None,
+    }
+  }
+}
+
+pub struct FetchDemotionsReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchDemotionsReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_groups(&mut self, groups: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_GROUPS, groups);
+  }
+  #[inline]
+  pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_CHECKSUM, checksum);
+  }
+  #[inline]
+  pub fn add_locations(&mut self, locations: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , super::object::Location>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_LOCATIONS, locations);
+  }
+  #[inline]
+  pub fn add_segments(&mut self, segments: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<super::object::Segment<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_SEGMENTS, segments);
+  }
+  #[inline]
+  pub fn add_hash(&mut self, hash: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_HASH, hash);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchDemotionsReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchDemotionsReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchDemotionsReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchDemotionsReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchDemotionsReply");
+      ds.field("keys", &self.keys());
+      ds.field("groups", &self.groups());
+      ds.field("checksum", &self.checksum());
+      ds.field("locations", &self.locations());
+      ds.field("segments", &self.segments());
+      ds.field("hash", &self.hash());
+      ds.finish()
+  }
+}
+pub enum EndDemotionsRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// How demotions went. Answered by a `StatusReply`.
+pub struct EndDemotionsRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for EndDemotionsRequest<'a> {
+  type Inner = EndDemotionsRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> EndDemotionsRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 10;
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_ADDRESS: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    EndDemotionsRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args EndDemotionsRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<EndDemotionsRequest<'bldr>> {
+    let mut builder = EndDemotionsRequestBuilder::new(_fbb);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.address { builder.add_address(x); }
+    if let Some(x) = args.status { builder.add_status(x); }
+    if let Some(x) = args.generation { builder.add_generation(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(EndDemotionsRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(EndDemotionsRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(EndDemotionsRequest::VT_KEYS, None)}
+  }
+  /// Generation of the source; names the demotion.
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(EndDemotionsRequest::VT_GENERATION, None)}
+  }
+  /// 0, or why there is no copy.
+  #[inline]
+  pub fn status(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(EndDemotionsRequest::VT_STATUS, None)}
+  }
+  /// Packed disk address of the copy.
+  #[inline]
+  pub fn address(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(EndDemotionsRequest::VT_ADDRESS, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for EndDemotionsRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("address", Self::VT_ADDRESS, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct EndDemotionsRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub address: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for EndDemotionsRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    EndDemotionsRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      keys: None,
+      generation: None,
+      status: None,
+      address: None,
+    }
+  }
+}
+
+pub struct EndDemotionsRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> EndDemotionsRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(EndDemotionsRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(EndDemotionsRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndDemotionsRequest::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndDemotionsRequest::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn add_status(&mut self, status: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndDemotionsRequest::VT_STATUS, status);
+  }
+  #[inline]
+  pub fn add_address(&mut self, address: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(EndDemotionsRequest::VT_ADDRESS, address);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> EndDemotionsRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    EndDemotionsRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<EndDemotionsRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for EndDemotionsRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("EndDemotionsRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("keys", &self.keys());
+      ds.field("generation", &self.generation());
+      ds.field("status", &self.status());
+      ds.field("address", &self.address());
+      ds.finish()
+  }
+}
+pub enum FetchTombstonesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for copies on a disk that are void.
+pub struct FetchTombstonesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchTombstonesRequest<'a> {
+  type Inner = FetchTombstonesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchTombstonesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DISK_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_DISK_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_LIMIT: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchTombstonesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchTombstonesRequestArgs
+  ) -> ::flatbuffers::WIPOffset<FetchTombstonesRequest<'bldr>> {
+    let mut builder = FetchTombstonesRequestBuilder::new(_fbb);
+    builder.add_disk_low(args.disk_low);
+    builder.add_disk_high(args.disk_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    builder.add_limit(args.limit);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchTombstonesRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchTombstonesRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchTombstonesRequest::VT_DISK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchTombstonesRequest::VT_DISK_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn limit(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(FetchTombstonesRequest::VT_LIMIT, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchTombstonesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("disk_high", Self::VT_DISK_HIGH, false)?
+     .visit_field::<u64>("disk_low", Self::VT_DISK_LOW, false)?
+     .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchTombstonesRequestArgs {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub disk_high: u64,
+    pub disk_low: u64,
+    pub limit: u32,
+}
+impl<'a> Default for FetchTombstonesRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    FetchTombstonesRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      disk_high: 0,
+      disk_low: 0,
+      limit: 0,
+    }
+  }
+}
+
+pub struct FetchTombstonesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchTombstonesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(FetchTombstonesRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(FetchTombstonesRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_disk_high(&mut self, disk_high: u64) {
+    self.fbb_.push_slot::<u64>(FetchTombstonesRequest::VT_DISK_HIGH, disk_high, 0);
+  }
+  #[inline]
+  pub fn add_disk_low(&mut self, disk_low: u64) {
+    self.fbb_.push_slot::<u64>(FetchTombstonesRequest::VT_DISK_LOW, disk_low, 0);
+  }
+  #[inline]
+  pub fn add_limit(&mut self, limit: u32) {
+    self.fbb_.push_slot::<u32>(FetchTombstonesRequest::VT_LIMIT, limit, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchTombstonesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchTombstonesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchTombstonesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchTombstonesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchTombstonesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("disk_high", &self.disk_high());
+      ds.field("disk_low", &self.disk_low());
+      ds.field("limit", &self.limit());
+      ds.finish()
+  }
+}
+pub enum FetchTombstonesReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+pub struct FetchTombstonesReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for FetchTombstonesReply<'a> {
+  type Inner = FetchTombstonesReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> FetchTombstonesReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_NUMBER: ::flatbuffers::VOffsetT = 6;
+  pub const VT_HASH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 10;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    FetchTombstonesReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args FetchTombstonesReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<FetchTombstonesReply<'bldr>> {
+    let mut builder = FetchTombstonesReplyBuilder::new(_fbb);
+    if let Some(x) = args.generation { builder.add_generation(x); }
+    if let Some(x) = args.hash { builder.add_hash(x); }
+    if let Some(x) = args.number { builder.add_number(x); }
+    builder.add_status(args.status);
+    builder.finish()
+  }
+
+
+  /// 0, or the owner must first announce all that the disk has.
+  #[inline]
+  pub fn status(&self) -> i32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<i32>(FetchTombstonesReply::VT_STATUS, Some(0)).unwrap()}
+  }
+  /// What the owner confirms it by.
+  #[inline]
+  pub fn number(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchTombstonesReply::VT_NUMBER, None)}
+  }
+  /// Hash of the key.
+  #[inline]
+  pub fn hash(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchTombstonesReply::VT_HASH, None)}
+  }
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchTombstonesReply::VT_GENERATION, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for FetchTombstonesReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<i32>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("number", Self::VT_NUMBER, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("hash", Self::VT_HASH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct FetchTombstonesReplyArgs<'a> {
+    pub status: i32,
+    pub number: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub hash: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for FetchTombstonesReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    FetchTombstonesReplyArgs {
+      status: 0,
+      number: None,
+      hash: None,
+      generation: None,
+    }
+  }
+}
+
+pub struct FetchTombstonesReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchTombstonesReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: i32) {
+    self.fbb_.push_slot::<i32>(FetchTombstonesReply::VT_STATUS, status, 0);
+  }
+  #[inline]
+  pub fn add_number(&mut self, number: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchTombstonesReply::VT_NUMBER, number);
+  }
+  #[inline]
+  pub fn add_hash(&mut self, hash: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchTombstonesReply::VT_HASH, hash);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchTombstonesReply::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchTombstonesReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    FetchTombstonesReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<FetchTombstonesReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for FetchTombstonesReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("FetchTombstonesReply");
+      ds.field("status", &self.status());
+      ds.field("number", &self.number());
+      ds.field("hash", &self.hash());
+      ds.field("generation", &self.generation());
+      ds.finish()
+  }
+}
+pub enum ConfirmTombstonesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Void copies that can never come back from a disk. Answered by a `StatusReply` of one status.
+pub struct ConfirmTombstonesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for ConfirmTombstonesRequest<'a> {
+  type Inner = ConfirmTombstonesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> ConfirmTombstonesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DISK_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_DISK_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    ConfirmTombstonesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args ConfirmTombstonesRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<ConfirmTombstonesRequest<'bldr>> {
+    let mut builder = ConfirmTombstonesRequestBuilder::new(_fbb);
+    builder.add_disk_low(args.disk_low);
+    builder.add_disk_high(args.disk_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.number { builder.add_number(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(ConfirmTombstonesRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(ConfirmTombstonesRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(ConfirmTombstonesRequest::VT_DISK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(ConfirmTombstonesRequest::VT_DISK_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn number(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(ConfirmTombstonesRequest::VT_NUMBER, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for ConfirmTombstonesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("disk_high", Self::VT_DISK_HIGH, false)?
+     .visit_field::<u64>("disk_low", Self::VT_DISK_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("number", Self::VT_NUMBER, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct ConfirmTombstonesRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub disk_high: u64,
+    pub disk_low: u64,
+    pub number: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for ConfirmTombstonesRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    ConfirmTombstonesRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      disk_high: 0,
+      disk_low: 0,
+      number: None,
+    }
+  }
+}
+
+pub struct ConfirmTombstonesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> ConfirmTombstonesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(ConfirmTombstonesRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(ConfirmTombstonesRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_disk_high(&mut self, disk_high: u64) {
+    self.fbb_.push_slot::<u64>(ConfirmTombstonesRequest::VT_DISK_HIGH, disk_high, 0);
+  }
+  #[inline]
+  pub fn add_disk_low(&mut self, disk_low: u64) {
+    self.fbb_.push_slot::<u64>(ConfirmTombstonesRequest::VT_DISK_LOW, disk_low, 0);
+  }
+  #[inline]
+  pub fn add_number(&mut self, number: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(ConfirmTombstonesRequest::VT_NUMBER, number);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> ConfirmTombstonesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    ConfirmTombstonesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<ConfirmTombstonesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for ConfirmTombstonesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("ConfirmTombstonesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("disk_high", &self.disk_high());
+      ds.field("disk_low", &self.disk_low());
+      ds.field("number", &self.number());
+      ds.finish()
+  }
+}
+pub enum AnnounceCopiesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// What a disk has, in pages. Answered by a `StatusReply`.
+pub struct AnnounceCopiesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for AnnounceCopiesRequest<'a> {
+  type Inner = AnnounceCopiesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> AnnounceCopiesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DISK_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_DISK_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_KEYS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_GROUPS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_GENERATION: ::flatbuffers::VOffsetT = 16;
+  pub const VT_PAYLOAD_BYTES: ::flatbuffers::VOffsetT = 18;
+  pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 20;
+  pub const VT_ADDRESS: ::flatbuffers::VOffsetT = 22;
+  pub const VT_IS_LAST: ::flatbuffers::VOffsetT = 24;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    AnnounceCopiesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args AnnounceCopiesRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<AnnounceCopiesRequest<'bldr>> {
+    let mut builder = AnnounceCopiesRequestBuilder::new(_fbb);
+    builder.add_disk_low(args.disk_low);
+    builder.add_disk_high(args.disk_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    if let Some(x) = args.address { builder.add_address(x); }
+    if let Some(x) = args.checksum { builder.add_checksum(x); }
+    if let Some(x) = args.payload_bytes { builder.add_payload_bytes(x); }
+    if let Some(x) = args.generation { builder.add_generation(x); }
+    if let Some(x) = args.groups { builder.add_groups(x); }
+    if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_is_last(args.is_last);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceCopiesRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceCopiesRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceCopiesRequest::VT_DISK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(AnnounceCopiesRequest::VT_DISK_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn keys(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(AnnounceCopiesRequest::VT_KEYS, None)}
+  }
+  /// Empty strings for no group.
+  #[inline]
+  pub fn groups(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(AnnounceCopiesRequest::VT_GROUPS, None)}
+  }
+  #[inline]
+  pub fn generation(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnnounceCopiesRequest::VT_GENERATION, None)}
+  }
+  #[inline]
+  pub fn payload_bytes(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnnounceCopiesRequest::VT_PAYLOAD_BYTES, None)}
+  }
+  #[inline]
+  pub fn checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(AnnounceCopiesRequest::VT_CHECKSUM, None)}
+  }
+  #[inline]
+  pub fn address(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(AnnounceCopiesRequest::VT_ADDRESS, None)}
+  }
+  /// The owner has nothing more to announce.
+  #[inline]
+  pub fn is_last(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(AnnounceCopiesRequest::VT_IS_LAST, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for AnnounceCopiesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("disk_high", Self::VT_DISK_HIGH, false)?
+     .visit_field::<u64>("disk_low", Self::VT_DISK_LOW, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("keys", Self::VT_KEYS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("groups", Self::VT_GROUPS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("payload_bytes", Self::VT_PAYLOAD_BYTES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("address", Self::VT_ADDRESS, false)?
+     .visit_field::<bool>("is_last", Self::VT_IS_LAST, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct AnnounceCopiesRequestArgs<'a> {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub disk_high: u64,
+    pub disk_low: u64,
+    pub keys: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub groups: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+    pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub payload_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub address: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub is_last: bool,
+}
+impl<'a> Default for AnnounceCopiesRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    AnnounceCopiesRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      disk_high: 0,
+      disk_low: 0,
+      keys: None,
+      groups: None,
+      generation: None,
+      payload_bytes: None,
+      checksum: None,
+      address: None,
+      is_last: false,
+    }
+  }
+}
+
+pub struct AnnounceCopiesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AnnounceCopiesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceCopiesRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceCopiesRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_disk_high(&mut self, disk_high: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceCopiesRequest::VT_DISK_HIGH, disk_high, 0);
+  }
+  #[inline]
+  pub fn add_disk_low(&mut self, disk_low: u64) {
+    self.fbb_.push_slot::<u64>(AnnounceCopiesRequest::VT_DISK_LOW, disk_low, 0);
+  }
+  #[inline]
+  pub fn add_keys(&mut self, keys: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_KEYS, keys);
+  }
+  #[inline]
+  pub fn add_groups(&mut self, groups: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_GROUPS, groups);
+  }
+  #[inline]
+  pub fn add_generation(&mut self, generation: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_GENERATION, generation);
+  }
+  #[inline]
+  pub fn add_payload_bytes(&mut self, payload_bytes: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_PAYLOAD_BYTES, payload_bytes);
+  }
+  #[inline]
+  pub fn add_checksum(&mut self, checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_CHECKSUM, checksum);
+  }
+  #[inline]
+  pub fn add_address(&mut self, address: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceCopiesRequest::VT_ADDRESS, address);
+  }
+  #[inline]
+  pub fn add_is_last(&mut self, is_last: bool) {
+    self.fbb_.push_slot::<bool>(AnnounceCopiesRequest::VT_IS_LAST, is_last, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AnnounceCopiesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    AnnounceCopiesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<AnnounceCopiesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for AnnounceCopiesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("AnnounceCopiesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("disk_high", &self.disk_high());
+      ds.field("disk_low", &self.disk_low());
+      ds.field("keys", &self.keys());
+      ds.field("groups", &self.groups());
+      ds.field("generation", &self.generation());
+      ds.field("payload_bytes", &self.payload_bytes());
+      ds.field("checksum", &self.checksum());
+      ds.field("address", &self.address());
+      ds.field("is_last", &self.is_last());
+      ds.finish()
+  }
+}
+pub enum RecycledRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// The log of a disk goes on without its segments below `oldest`. Answered by a `StatusReply` of one status.
+pub struct RecycledRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for RecycledRequest<'a> {
+  type Inner = RecycledRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> RecycledRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_DISK_HIGH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_DISK_LOW: ::flatbuffers::VOffsetT = 10;
+  pub const VT_OLDEST: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    RecycledRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args RecycledRequestArgs
+  ) -> ::flatbuffers::WIPOffset<RecycledRequest<'bldr>> {
+    let mut builder = RecycledRequestBuilder::new(_fbb);
+    builder.add_disk_low(args.disk_low);
+    builder.add_disk_high(args.disk_high);
+    builder.add_client_low(args.client_low);
+    builder.add_client_high(args.client_high);
+    builder.add_oldest(args.oldest);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RecycledRequest::VT_CLIENT_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn client_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RecycledRequest::VT_CLIENT_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RecycledRequest::VT_DISK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(RecycledRequest::VT_DISK_LOW, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn oldest(&self) -> u32 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u32>(RecycledRequest::VT_OLDEST, Some(0)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for RecycledRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
+     .visit_field::<u64>("disk_high", Self::VT_DISK_HIGH, false)?
+     .visit_field::<u64>("disk_low", Self::VT_DISK_LOW, false)?
+     .visit_field::<u32>("oldest", Self::VT_OLDEST, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct RecycledRequestArgs {
+    pub client_high: u64,
+    pub client_low: u64,
+    pub disk_high: u64,
+    pub disk_low: u64,
+    pub oldest: u32,
+}
+impl<'a> Default for RecycledRequestArgs {
+  #[inline]
+  fn default() -> Self {
+    RecycledRequestArgs {
+      client_high: 0,
+      client_low: 0,
+      disk_high: 0,
+      disk_low: 0,
+      oldest: 0,
+    }
+  }
+}
+
+pub struct RecycledRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RecycledRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: u64) {
+    self.fbb_.push_slot::<u64>(RecycledRequest::VT_CLIENT_HIGH, client_high, 0);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: u64) {
+    self.fbb_.push_slot::<u64>(RecycledRequest::VT_CLIENT_LOW, client_low, 0);
+  }
+  #[inline]
+  pub fn add_disk_high(&mut self, disk_high: u64) {
+    self.fbb_.push_slot::<u64>(RecycledRequest::VT_DISK_HIGH, disk_high, 0);
+  }
+  #[inline]
+  pub fn add_disk_low(&mut self, disk_low: u64) {
+    self.fbb_.push_slot::<u64>(RecycledRequest::VT_DISK_LOW, disk_low, 0);
+  }
+  #[inline]
+  pub fn add_oldest(&mut self, oldest: u32) {
+    self.fbb_.push_slot::<u32>(RecycledRequest::VT_OLDEST, oldest, 0);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RecycledRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    RecycledRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<RecycledRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for RecycledRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("RecycledRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.field("disk_high", &self.disk_high());
+      ds.field("disk_low", &self.disk_low());
+      ds.field("oldest", &self.oldest());
       ds.finish()
   }
 }

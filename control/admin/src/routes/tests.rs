@@ -40,7 +40,7 @@ impl ControlPlane for Fake {
     }
 
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status> {
-        let place = ReplicaPlace {
+        let place = ReplicaPlace::Memory {
             payload_bytes: 1024,
             buffer_address: 140_252_811_362_304,
             protocol: "tcp".to_owned(),
@@ -48,6 +48,11 @@ impl ControlPlane for Fake {
         };
         let locate = |key: &String| match key.as_str() {
             "k1" | "\u{1}red\u{1}r1" => Ok(vec![place.clone()]),
+            "on-disk" => Ok(vec![ReplicaPlace::Disk {
+                payload_bytes: 7,
+                client: 1 << 64 | 2,
+                endpoint: "127.0.0.1:17002".to_owned(),
+            }]),
             _ => Err(Status::ObjectNotFound),
         };
         if self.down {
@@ -264,6 +269,11 @@ fn several_keys_are_shown_in_the_order_asked() {
     for target in ["/batch_query_keys?keys=nope,k1", "/batch_query_keys?keys=nope%2Ck1,,nope"] {
         assert_answer(&live("GET", target), 200, JSON, &body);
     }
+    let disk = r#"{"client_id":"1-2","object_size":7,"transport_endpoint":"127.0.0.1:17002"}"#;
+    let on_disk = format!(
+        r#"{{"success":true,"data":{{"on-disk":{{"ok":true,"error":null,"values":null,"disk_values":null,"local_disk_values":[{disk}],"nof_values":null}}}}}}"#
+    );
+    assert_answer(&live("GET", "/batch_query_keys?keys=on-disk"), 200, JSON, &on_disk);
     let none = r#"{"success":false,"error":"No keys provided. Use ?keys=key1,key2,..."}"#;
     assert_answer(&live("GET", "/batch_query_keys"), 400, JSON, none);
     assert_answer(&live("GET", "/batch_query_keys?keys=,"), 400, JSON, none);

@@ -23,8 +23,8 @@ impl Registry {
     /// # Errors
     /// `InvalidParams`: no segment, one that is also a target, or a concurrency out of bounds;
     /// `SegmentNotFound`: a name that no mounted segment has; `UnavailableInCurrentStatus`: a
-    /// source or target is being emptied or unmounted, or is empty on purpose, or several clients
-    /// have segments of a source's name; `TaskPendingLimitExceeded`: too many jobs.
+    /// source or target is being emptied or unmounted, or is empty on purpose, or is a disk, or
+    /// several clients have segments of a source's name; `TaskPendingLimitExceeded`: too many jobs.
     pub fn create_drain(
         &mut self,
         wall_ms: u64,
@@ -198,7 +198,8 @@ impl Registry {
         for name in names {
             let before = found.len();
             for view in self.meant(name) {
-                if view.state != SegmentState::Ok {
+                let is_disk = self.is_disk(view.index);
+                if is_disk || view.state != SegmentState::Ok {
                     return Err(Status::UnavailableInCurrentStatus);
                 }
                 found.push(view.index);

@@ -70,7 +70,7 @@ impl KeyShard {
     }
 
     /// Notes a move for the owner of the source's segment to take; returns who that is.
-    fn begin_move(
+    pub(super) fn begin_move(
         &mut self,
         job: u128,
         purpose: Purpose,

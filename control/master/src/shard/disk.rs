@@ -94,13 +94,20 @@ impl KeyShard {
         })
     }
 
-    /// Drops the copy of a key whose place has been used again, so that the key may have another.
+    /// Drops what a key has in places that are gone: a copy whose place has been used again, a
+    /// replica whose segment was unmounted. So the key may have another copy.
     fn drop_stale(&mut self, hash: u64, key: &[u8]) {
-        let object = self.keys.find_hashed(hash, key);
-        let copy = object.and_then(|object| self.copy_of(object));
-        if let Some(stale) = copy.filter(|id| !self.is_readable(*id)) {
-            self.drop_complete(stale);
+        while let Some(stale) = self.stale_of(hash, key) {
+            match self.replicas[stale].is_on_disk() {
+                true => self.drop_complete(stale),
+                false => self.lose_replica(stale),
+            }
         }
+    }
+
+    fn stale_of(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        let object = self.keys.find_hashed(hash, key)?;
+        self.replicas.chain(self.keys[object].first).find(|id| !self.is_readable(*id))
     }
 
     fn link_copy(
@@ -141,6 +148,12 @@ impl KeyShard {
         if !self.tombstones.note(disk, id, hash, generation) {
             self.counters.tombstones_overrun += 1;
         }
+    }
+
+    /// The number of a mounted disk.
+    pub fn disk_number(&self, id: u128) -> Option<u32> {
+        let is_it = |disk: &&u32| self.space.get(**disk).is_some_and(|share| share.spec.id == id);
+        self.space.disks().iter().find(is_it).copied()
     }
 
     /// Copies of a disk that are void, the oldest first; for their owner, until they are confirmed.
@@ -214,7 +227,7 @@ impl KeyShard {
             }
             // What is being written replaces it in any case.
             Some(_) => return Err(Status::ObjectNotFound),
-            None if self.tombstones.may_have_changed(hash) => return Err(Status::ObjectNotFound),
+            None if self.has_changed_for(disk, hash) => return Err(Status::ObjectNotFound),
             None => self.insert_object(copy.key, hash, copy.group),
         };
         let stamp = self.clock.touch();
@@ -226,6 +239,12 @@ impl KeyShard {
         let first = self.keys[object].first;
         self.report_key(KeyChange::Stored, object, first);
         Ok(())
+    }
+
+    /// Whether a key may have changed without a disk having heard of it.
+    fn has_changed_for(&self, disk: u32, hash: u64) -> bool {
+        let id = self.space.get(disk).map_or(0, |share| share.spec.id);
+        self.tombstones.may_have_changed(id, hash)
     }
 
     /// A copy of a key that has bytes already: it is one of them, or void.

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use perigee_allocator::OffsetAllocator;
+use perigee_schemas::SegmentKind;
 
-use crate::segment::{Announces, SegmentEvent, SegmentKind, SegmentSpec};
+use crate::segment::{Announces, SegmentEvent, SegmentSpec};
 use crate::share::SegmentShare;
 
 use super::KeyShard;

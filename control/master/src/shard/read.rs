@@ -60,6 +60,7 @@ impl KeyShard {
                 let lease = self.touch(*object, touch);
                 if touch == Touch::Read {
                     out.lease[at] = lease;
+                    self.promote_hit(*object);
                 }
             }
         }

@@ -128,8 +128,10 @@ impl KeyShard {
             return replicas.all(|id| self.replicas[id].segment != segment)
                 && self.replicas.chain(first).count() < REPLICAS_MAX as usize;
         }
-        let known = self.rebuild.announced(object);
-        let is_older = known.is_some_and(|sequence| sequence < record.sequence);
+        let is_older = match self.rebuild.announced(object) {
+            Some(known) => known < record.sequence,
+            None => self.is_older_on_disk(object, record.generation),
+        };
         if is_older {
             self.report_key(KeyChange::Removed, object, first);
             let lease = self.take_read_lease(object);
@@ -139,6 +141,16 @@ impl KeyShard {
             self.settle(object);
         }
         is_older
+    }
+
+    /// Whether all that is known of an object are copies on disks, older than this generation: of
+    /// those no sequence is known.
+    fn is_older_on_disk(&self, object: u32, generation: u64) -> bool {
+        let mut replicas = self.replicas.chain(self.keys[object].first);
+        replicas.all(|id| {
+            let replica = &self.replicas[id];
+            replica.is_on_disk() && replica.generation < generation
+        })
     }
 
     fn link_announced(&mut self, segment: u32, hash: u64, record: &Record<'_>) {

@@ -100,17 +100,23 @@ impl KeyShard {
         debug_assert_eq!((source.object, target.object), (object, object));
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
-        if done.purpose == Purpose::Copy {
-            self.replicas.put_behind(done.target, done.source);
-        } else {
-            self.replace_by(object, done.source, done.target);
+        match done.purpose {
+            Purpose::Copy => self.replicas.put_behind(done.target, done.source),
+            Purpose::Promotion => {
+                self.replicas.put_before(done.target, self.keys[object].first);
+                self.keys[object].first = done.target;
+                self.counters.promoted_bytes += payload_bytes;
+            }
+            Purpose::Drain | Purpose::Move => self.replace_by(object, done.source, done.target),
         }
         let list = self.list_of(object);
         self.enlist(done.target, list);
         self.note(done.target, RecordOp::Commit);
-        self.counters.moved_replicas += 1;
         self.counters.relocation(done.purpose).ended += 1;
-        self.counters.moved_bytes += payload_bytes;
+        if done.purpose != Purpose::Promotion {
+            self.counters.moved_replicas += 1;
+            self.counters.moved_bytes += payload_bytes;
+        }
     }
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.

@@ -50,10 +50,10 @@ impl KeyShard {
     /// first.
     fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
         let Replica { generation, object, .. } = self.replicas[id];
+        self.before_drop(id);
         if self.replicas[id].is_on_disk() {
             return self.drop_copy(id);
         }
-        self.before_drop(id);
         self.note(id, RecordOp::Free);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.unlist(id);

@@ -5,22 +5,14 @@ use crate::family::Family;
 macro_rules! promotion {
     ($($part:literal $unit:literal $help:literal;)*) => {
         &[
-            Family::gauge("master_promotion_in_flight", "tasks", "Promotions from SSD in progress").zero(),
             $(Family::counter(concat!("master_promotion_", $part, "_total"), $unit, $help).zero(),)*
         ]
     };
 }
 
 pub(super) const PROMOTION: &[Family] = promotion! {
-    "admitted" "tasks" "Promotions started";
-    "completed" "tasks" "Promotions finished";
-    "completed_bytes" "bytes" "Bytes promoted";
     "expired" "tasks" "Promotions that took too long";
-    "failed" "tasks" "Promotions that failed";
     "cancelled" "tasks" "Promotions given up because the object went away";
-    "rejected_frequency" "tasks" "Promotions refused: read too rarely";
-    "rejected_watermark" "tasks" "Promotions refused: memory too full";
-    "rejected_cap" "tasks" "Promotions refused: too many in progress";
     "candidate_recorded" "keys" "Promotion candidates noted";
     "candidate_admitted" "keys" "Promotion candidates started later";
     "candidate_admission_rejected" "keys" "Promotion candidates refused again";

@@ -136,6 +136,43 @@ pub(super) const FAMILIES: &[Family] = &[
         "Payload bytes of moved replicas",
     )
     .ours(),
+    Family::gauge(
+        "perigee_demotions_active",
+        "objects",
+        "Objects on their way from memory to an SSD of their owner",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_demotions_total",
+        "objects",
+        "Objects written from memory to an SSD, and those that were not",
+    )
+    .labelled(&["result"])
+    .ours(),
+    Family::counter(
+        "perigee_demoted_bytes_total",
+        "bytes",
+        "Payload bytes written from memory to SSDs",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_unsaved_keys_total",
+        "keys",
+        "Keys evicted from memory before an SSD had a copy of them",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_disk_copies_recycled_total",
+        "copies",
+        "Copies on SSD that are gone because newer ones took their room",
+    )
+    .ours(),
+    Family::gauge(
+        "perigee_disk_tombstones",
+        "copies",
+        "Void copies on SSD that their owners have not erased for good yet",
+    )
+    .ours(),
     Family::counter(
         "perigee_clients_expired_total",
         "clients",

@@ -17,8 +17,12 @@ pub(super) const CAPACITY: &[Family] = &[
         .zero(),
     Family::gauge("master_total_nof_capacity_bytes", "bytes", "Bytes of all NVMe-oF segments")
         .zero(),
-    Family::gauge("master_allocated_file_size_bytes", "bytes", "Bytes of file replicas").zero(),
-    Family::gauge("master_total_file_capacity_bytes", "bytes", "Capacity for file replicas").zero(),
+    Family::gauge(
+        "master_allocated_file_size_bytes",
+        "bytes",
+        "Payload bytes of the copies on SSD",
+    ),
+    Family::gauge("master_total_file_capacity_bytes", "bytes", "Room for copies on SSD"),
     Family::gauge("master_key_count", "keys", "Keys known to the master"),
     Family::gauge("master_soft_pin_key_count", "keys", "Keys under a soft pin"),
     Family::gauge("master_active_clients", "clients", "Clients that are alive"),
@@ -37,12 +41,31 @@ pub(super) const CAPACITY: &[Family] = &[
 
 pub(super) const CACHE: &[Family] = &[
     Family::counter("mem_cache_hit_nums_", "reads", "GetReplicaList answers from memory"),
-    Family::counter("file_cache_hit_nums_", "reads", "GetReplicaList answers from SSD").zero(),
+    Family::counter("file_cache_hit_nums_", "reads", "GetReplicaList answers from SSD"),
     Family::counter("mem_cache_hit_bytes_total", "bytes", "Payload bytes of answers from memory"),
-    Family::counter("file_cache_hit_bytes_total", "bytes", "Payload bytes of answers from SSD")
-        .zero(),
+    Family::counter("file_cache_hit_bytes_total", "bytes", "Payload bytes of answers from SSD"),
     Family::gauge("mem_cache_nums_", "replicas", "Complete replicas in memory"),
-    Family::gauge("file_cache_nums_", "replicas", "Complete replicas on SSD").zero(),
+    Family::gauge("file_cache_nums_", "replicas", "Complete replicas on SSD"),
+    Family::gauge("master_promotion_in_flight", "tasks", "Promotions from SSD in progress"),
+    Family::counter("master_promotion_admitted_total", "tasks", "Promotions handed to owners"),
+    Family::counter("master_promotion_completed_total", "tasks", "Promotions finished"),
+    Family::counter("master_promotion_completed_bytes_total", "bytes", "Bytes promoted"),
+    Family::counter("master_promotion_failed_total", "tasks", "Promotions that came to nothing"),
+    Family::counter(
+        "master_promotion_rejected_frequency_total",
+        "reads",
+        "Reads of objects on SSD without a promotion: too seldom read",
+    ),
+    Family::counter(
+        "master_promotion_rejected_watermark_total",
+        "reads",
+        "Reads of objects on SSD without a promotion: memory too full",
+    ),
+    Family::counter(
+        "master_promotion_rejected_cap_total",
+        "reads",
+        "Reads of objects on SSD without a promotion: too many in progress",
+    ),
     Family::counter(
         "valid_get_nums_",
         "reads",

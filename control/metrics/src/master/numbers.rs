@@ -111,6 +111,36 @@ pub struct MasterNumbers {
     pub replacements: [u64; 3],
     /// Clients that stopped pinging.
     pub clients_expired: u64,
+    /// Payload bytes of the copies on disks.
+    pub disk_bytes: u64,
+    /// Bytes of all disks. Set by one part only; parts add up.
+    pub disk_capacity_bytes: u64,
+    /// Copies on disks.
+    pub disk_copies: u64,
+    /// Look-ups that found a copy on a disk alone.
+    pub disk_hits: u64,
+    /// Payload bytes of those.
+    pub disk_hit_bytes: u64,
+    /// Copies from disks back to memory under way.
+    pub promotions: u64,
+    /// Copies from disks back to memory: started, ended, revoked.
+    pub promoted: [u64; 3],
+    /// Payload bytes of those that are complete.
+    pub promoted_bytes: u64,
+    /// Reads on disks that led to no copy: too seldom, no room, too many under way.
+    pub promotions_rejected: [u64; 3],
+    /// Copies to disks under way.
+    pub demotions: u64,
+    /// Copies to disks: started, ended, revoked.
+    pub demoted: [u64; 3],
+    /// Payload bytes of those that are complete.
+    pub demoted_bytes: u64,
+    /// Keys that eviction removed though a disk was to have a copy of them.
+    pub unsaved_keys: u64,
+    /// Copies that went because the log of their disk used the space again.
+    pub recycled_copies: u64,
+    /// Void copies on disks that their owners have not erased yet.
+    pub tombstones: u64,
 }
 
 impl MasterNumbers {
@@ -153,6 +183,27 @@ impl MasterNumbers {
             self.replacements[step] += other.replacements[step];
         }
         self.clients_expired += other.clients_expired;
+        self.merge_disks(&other);
+    }
+
+    fn merge_disks(&mut self, other: &Self) {
+        self.disk_bytes += other.disk_bytes;
+        self.disk_capacity_bytes += other.disk_capacity_bytes;
+        self.disk_copies += other.disk_copies;
+        self.disk_hits += other.disk_hits;
+        self.disk_hit_bytes += other.disk_hit_bytes;
+        self.demotions += other.demotions;
+        self.promotions += other.promotions;
+        self.promoted_bytes += other.promoted_bytes;
+        for step in 0..3 {
+            self.demoted[step] += other.demoted[step];
+            self.promoted[step] += other.promoted[step];
+            self.promotions_rejected[step] += other.promotions_rejected[step];
+        }
+        self.demoted_bytes += other.demoted_bytes;
+        self.unsaved_keys += other.unsaved_keys;
+        self.recycled_copies += other.recycled_copies;
+        self.tombstones += other.tombstones;
     }
 }
 

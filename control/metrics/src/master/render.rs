@@ -23,6 +23,7 @@ impl Samples {
         let labels = [build.version, build.commit, build.reactor];
         samples.value("perigee_build_info", &labels, 1);
         add_space(&mut samples, numbers);
+        add_disks(&mut samples, numbers);
         add_objects(&mut samples, numbers);
         add_eviction(&mut samples, numbers);
         for kind in RpcKind::ALL {
@@ -75,6 +76,34 @@ fn add_space(samples: &mut Samples, numbers: &MasterNumbers) {
     samples.value("master_allocated_bytes", &[], numbers.allocated_bytes);
     samples.value("master_total_capacity_bytes", &[], numbers.capacity_bytes);
     samples.value("perigee_parked_bytes", &[], numbers.parked_bytes);
+}
+
+fn add_disks(samples: &mut Samples, numbers: &MasterNumbers) {
+    for (name, value) in [
+        ("master_allocated_file_size_bytes", numbers.disk_bytes),
+        ("master_total_file_capacity_bytes", numbers.disk_capacity_bytes),
+        ("file_cache_nums_", numbers.disk_copies),
+        ("file_cache_hit_nums_", numbers.disk_hits),
+        ("file_cache_hit_bytes_total", numbers.disk_hit_bytes),
+        ("perigee_demotions_active", numbers.demotions),
+        ("master_promotion_in_flight", numbers.promotions),
+        ("master_promotion_admitted_total", numbers.promoted[0]),
+        ("master_promotion_completed_total", numbers.promoted[1]),
+        ("master_promotion_completed_bytes_total", numbers.promoted_bytes),
+        ("master_promotion_failed_total", numbers.promoted[2]),
+        ("master_promotion_rejected_frequency_total", numbers.promotions_rejected[0]),
+        ("master_promotion_rejected_watermark_total", numbers.promotions_rejected[1]),
+        ("master_promotion_rejected_cap_total", numbers.promotions_rejected[2]),
+        ("perigee_demoted_bytes_total", numbers.demoted_bytes),
+        ("perigee_unsaved_keys_total", numbers.unsaved_keys),
+        ("perigee_disk_copies_recycled_total", numbers.recycled_copies),
+        ("perigee_disk_tombstones", numbers.tombstones),
+    ] {
+        samples.value(name, &[], value);
+    }
+    let demotions = "perigee_demotions_total";
+    samples.value(demotions, &["written"], numbers.demoted[1]);
+    samples.value(demotions, &["failed"], numbers.demoted[2]);
 }
 
 fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {

@@ -8,7 +8,7 @@ use crate::reply::{SegmentPage, SegmentUse};
 use crate::request::{LentSegments, MountForm, SegmentOffer, identities, mount, strings};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
-use perigee_schemas::{Identity, Status, master};
+use perigee_schemas::{Identity, SegmentKind, Status, master};
 
 /// Answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub struct Pong {
     pub must_mount: bool,
     /// Objects in this client's segments are to be moved or copied: fetch moves.
     pub has_moves: bool,
+    /// Objects are to be written to this client's disks, or copies there are void: fetch demotions
+    /// and tombstones.
+    pub has_disk_work: bool,
     /// The master's life; a new number is a restarted master.
     pub epoch: u64,
 }
@@ -97,6 +100,7 @@ impl MasterClient {
             Ok(Pong {
                 must_mount: reply.state() != 0,
                 has_moves: reply.has_moves(),
+                has_disk_work: reply.has_disk_work(),
                 epoch: reply.epoch(),
             })
         })
@@ -124,9 +128,25 @@ impl MasterClient {
     /// # Errors
     /// No answer in time.
     pub fn segments(&self, names: &[&str]) -> Result<Vec<SegmentUse>, CallError> {
+        self.list(names, false)
+    }
+
+    /// All disks; what is used of one are the bytes of the copies on it. As
+    /// [`MasterClient::segments`].
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn disks(&self) -> Result<Vec<SegmentUse>, CallError> {
+        let listed = self.list(&[], true)?;
+        // An older master lists memory.
+        let disks = listed.into_iter().filter(|one| one.segment.kind == Some(SegmentKind::Disk));
+        Ok(disks.collect())
+    }
+
+    fn list(&self, names: &[&str], disks: bool) -> Result<Vec<SegmentUse>, CallError> {
         let (mut segments, mut from) = (Vec::new(), 0);
         loop {
-            let page = self.segment_page(names, from)?;
+            let page = self.segment_page(names, from, disks)?;
             segments.extend(page.segments);
             // Numbers only grow, so a listing ends.
             if page.next <= from || segments.len() > SEGMENTS_LISTED_MAX {
@@ -136,10 +156,15 @@ impl MasterClient {
         }
     }
 
-    fn segment_page(&self, names: &[&str], from: u32) -> Result<SegmentPage, CallError> {
+    fn segment_page(
+        &self,
+        names: &[&str],
+        from: u32,
+        disks: bool,
+    ) -> Result<SegmentPage, CallError> {
         let encode = |builder: &mut Builder| {
             let names = Some(strings(builder, names));
-            let args = master::QuerySegmentsRequestArgs { names, from };
+            let args = master::QuerySegmentsRequestArgs { names, from, disks };
             let root = master::QuerySegmentsRequest::create(builder, &args);
             builder.finish_minimal(root);
         };

@@ -5,8 +5,9 @@
 
 use super::control_shard::ControlShard;
 use flatbuffers::FlatBufferBuilder;
-use perigee_master::{Registry, SegmentSpec};
+use perigee_master::{Registry, SegmentKind, SegmentSpec};
 use perigee_port::{FrameBudget, Frames, connect};
+use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::message::decode;
@@ -55,6 +56,29 @@ impl<E: Environment> ControlShard<E> {
             let id = spec.id;
             let confirm = move |registry: &mut Registry, now| registry.confirm(now, client.0, id);
             self.change_registry(confirm).await;
+        }
+    }
+
+    /// Forgets clients that had a disk which another one offers now, if they do not answer at their
+    /// endpoints: a process that was killed and started again gets its disk back at once.
+    pub(super) async fn make_way(&self, client: Identity, segments: &[SegmentSpec]) {
+        let begun = self.environment.now();
+        for spec in segments.iter().filter(|spec| spec.kind == SegmentKind::Disk) {
+            let disk = spec.id;
+            let other = move |registry: &mut Registry, _| registry.other_owner(client.0, disk);
+            let Some(other) = self.change_registry(other).await.flatten() else {
+                continue;
+            };
+            if self.environment.now() > begun + QUESTIONS_DEADLINE {
+                return;
+            }
+            if self.ask_about(&other, begun + CALL_DEADLINE).await.is_ok() {
+                continue;
+            }
+            let owner = other.client;
+            let forget =
+                move |registry: &mut Registry, now| registry.forget_owner(now, owner, disk);
+            self.change_registry(forget).await;
         }
     }
 
@@ -117,13 +141,20 @@ async fn ask<E: Environment>(frames: &mut Frames<E>, spec: &SegmentSpec) -> io::
     }
 }
 
-/// The frame that asks for the last byte of a segment.
+/// The frame that asks for the last byte of a segment, or for one that no disk has.
 fn question(spec: &SegmentSpec) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
     // Owners wait for a frame of the length that it has with all defaults.
     builder.force_defaults(true);
     let id = Identity(spec.id);
-    let last = mover::Piece::new(spec.bytes.saturating_sub(1), 1);
+    let last = match spec.kind {
+        SegmentKind::Memory => mover::Piece::new(spec.bytes.saturating_sub(1), 1),
+        // No log has such a segment, so that its disk is not touched.
+        SegmentKind::Disk => {
+            let nowhere = DiskAddress { sequence: u32::MAX, offset: 0 };
+            mover::Piece::new(nowhere.pack(), 1)
+        }
+    };
     let args = mover::MoveRequestArgs {
         direction: mover::Direction::Read,
         segment_high: id.high(),

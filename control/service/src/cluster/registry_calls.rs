@@ -15,6 +15,8 @@ pub(crate) struct PingAnswer {
     pub(crate) must_mount: bool,
     /// The client is to ask for moves.
     pub(crate) has_moves: bool,
+    /// The client is to ask for demotions and tombstones.
+    pub(crate) has_disk_work: bool,
 }
 
 /// What a client asks to be mounted.
@@ -39,6 +41,7 @@ impl<E: Environment> ControlShard<E> {
     ) -> Vec<i32> {
         let MountRequest { segments, is_remount, number, generation } = request;
         let count = segments.len();
+        self.make_way(client, &segments).await;
         let change = move |registry: &mut Registry, now: u64| {
             let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
             if let Some(Err(status)) = address.map(|from| registry.arrive(now, client.0, from)) {
@@ -101,14 +104,21 @@ impl<E: Environment> ControlShard<E> {
                     ListedSegments { segments: &segments, usable_bytes: &usable_bytes, mounts };
                 state = registry.agree(client.0, &holdings);
             }
-            PingAnswer {
+            let pong = PingAnswer {
                 must_mount: state != ClientState::Ok,
                 has_moves: registry.has_moves(client.0),
-            }
+                has_disk_work: false,
+            };
+            (pong, registry.has_disks(client.0))
         };
-        let pong = self.change_registry(change).await;
+        let (mut pong, has_disks) = self.change_registry(change).await?;
+        if has_disks {
+            let (has_work, has_moves) = self.disk_work(client).await;
+            pong.has_disk_work = has_work;
+            pong.has_moves |= has_moves;
+        }
         self.confirm_segments(client).await;
-        pong
+        Some(pong)
     }
 
     /// A client leaves: all its segments go at once.

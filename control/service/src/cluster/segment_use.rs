@@ -3,7 +3,7 @@
 //! turn between two pages. Callers bound how many pages are made at a time.
 
 use super::control_shard::ControlShard;
-use perigee_master::{Registry, SegmentGauges, SegmentSpec};
+use perigee_master::{Registry, SegmentGauges, SegmentKind, SegmentSpec};
 use perigee_schemas::Status;
 use perigee_schemas::limits::SEGMENTS_PER_PAGE;
 use perigee_shard::Environment;
@@ -26,6 +26,11 @@ pub(crate) struct SegmentUsage {
 impl SegmentUsage {
     fn unused(spec: Arc<SegmentSpec>, state: u8) -> Self {
         Self { spec, state, allocated_bytes: 0, usable_bytes: 0, largest_free_bytes: 0 }
+    }
+
+    /// A disk: its owner decides what it holds.
+    fn of_disk(spec: Arc<SegmentSpec>, state: u8) -> Self {
+        Self { usable_bytes: spec.bytes, ..Self::unused(spec, state) }
     }
 
     fn add(&mut self, part: SegmentGauges) {
@@ -53,7 +58,7 @@ struct Numbered {
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// The page of a listing that begins at a segment's number.
+    /// The page of a listing of segments of one kind that begins at a segment's number.
     ///
     /// # Errors
     /// `InternalError`: a shard is gone.
@@ -61,10 +66,11 @@ impl<E: Environment> ControlShard<E> {
         &self,
         names: &SegmentNames,
         from: u32,
+        kind: SegmentKind,
     ) -> Result<SegmentPage, Status> {
         let names = names.clone();
         // It is posted to this shard too: calls that wait in its mailbox come first.
-        let listed = self.on(0, move |first| first.numbered(&names, from)).await;
+        let listed = self.on(0, move |first| first.numbered(&names, from, kind)).await;
         let listed = listed.flatten().flatten().ok_or(Status::InternalError)?;
         let Numbered { mut segments, next } = listed;
         let numbers: Arc<[u32]> = segments.iter().map(|(number, _)| *number).collect();
@@ -84,14 +90,19 @@ impl<E: Environment> ControlShard<E> {
     }
 
     /// Segments of the registry from a number on; nothing on shards that keep none.
-    fn numbered(&self, names: &SegmentNames, from: u32) -> Option<Numbered> {
+    fn numbered(&self, names: &SegmentNames, from: u32, kind: SegmentKind) -> Option<Numbered> {
         let registry: &Registry = &self.registry.as_ref()?.borrow();
         let mut views = registry.segments_from(from);
         let mut page = Numbered::default();
         for view in views.by_ref().take(SEGMENTS_PER_PAGE) {
-            if names.is_empty() || names.contains(&view.spec.name) {
+            let is_wanted = names.is_empty() || names.contains(&view.spec.name);
+            if is_wanted && view.spec.kind == kind {
                 let (spec, state) = (view.spec.clone(), view.state as u8);
-                page.segments.push((view.index, SegmentUsage::unused(spec, state)));
+                let unused = match kind {
+                    SegmentKind::Memory => SegmentUsage::unused(spec, state),
+                    SegmentKind::Disk => SegmentUsage::of_disk(spec, state),
+                };
+                page.segments.push((view.index, unused));
             }
         }
         page.next = views.next().map(|view| view.index);
@@ -101,7 +112,8 @@ impl<E: Environment> ControlShard<E> {
     /// How this shard's part of each segment stands, if it is readable.
     fn gauges_of(&self, segments: &[u32]) -> Vec<Option<SegmentGauges>> {
         let keys = self.keys.borrow();
-        segments.iter().map(|segment| keys.segment_gauge(*segment)).collect()
+        let gauges = |segment: &u32| keys.segment_gauge(*segment).or(keys.disk_gauge(*segment));
+        segments.iter().map(gauges).collect()
     }
 }
 
@@ -136,7 +148,7 @@ mod tests {
                 rendezvous: String::new(),
                 protocol: "tcp".to_owned(),
                 peer: None,
-                kind: perigee_master::SegmentKind::Memory,
+                kind: SegmentKind::Memory,
                 announces: perigee_master::Announces::Nothing,
             };
             let client = perigee_schemas::Identity(spec.client);
@@ -155,8 +167,9 @@ mod tests {
         let (mut pages, mut from) = (Vec::new(), Some(0));
         while let Some(number) = from {
             let names = names.clone();
-            let page = cluster
-                .run_first(move |first| async move { first.segment_page(&names, number).await });
+            let page = cluster.run_first(move |first| async move {
+                first.segment_page(&names, number, SegmentKind::Memory).await
+            });
             let page = page.expect("the shard answers").expect("a turn is free");
             pages.push(page.segments.iter().map(|used| used.spec.name.clone()).collect());
             assert!(page.next.is_none_or(|next| next > number));

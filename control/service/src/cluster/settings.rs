@@ -16,6 +16,7 @@ pub(super) fn registry_settings(config: &MasterConfig, first: u32) -> RegistrySe
         generation_base: generation_base(first),
         client_ttl_ms: config.client_ttl_ms,
         confirms: config.rpc.verify_segments,
+        takes_disks: config.offload.is_some(),
         tasks: task_settings(&config.tasks),
     }
 }
@@ -47,7 +48,8 @@ pub(super) fn key_settings(
         eviction_ratio: config.eviction.ratio,
         watermark_ratio: config.eviction.high_watermark_ratio,
         policy: config.eviction.policy,
-        offload: None,
+        offload: config.offload,
+        promotion: config.promotion,
         put_discard_timeout_ms: config.writes.discard_timeout_ms,
         put_release_timeout_ms: config.writes.release_timeout_ms,
         task_retries_max: config.tasks.retries_max,

@@ -9,7 +9,7 @@ use super::{
     RpcConfig, TaskConfig, WriteConfig,
 };
 use perigee_flags::{ALLOW_UNBUILT, FlagError, LogSettings, Origin, Settings};
-use perigee_master::PolicyName;
+use perigee_master::{OffloadSettings, PolicyName, PromotionSettings};
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
@@ -34,6 +34,8 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
             allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
             policy: PolicyName::from_word(settings.text("eviction_policy")).unwrap_or_default(),
         },
+        offload: offload(settings, &mut warnings),
+        promotion: promotion(settings, &mut warnings),
         writes: write_config(settings, &mut warnings),
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
@@ -67,6 +69,49 @@ fn metadata(settings: &Settings) -> Option<Listen> {
     let on_command_line = |name| *settings.origin(name) == Origin::CommandLine;
     let is_meant = !settings.is_given(SWITCH) && [HOST, PORT].into_iter().any(on_command_line);
     (settings.bool(SWITCH) || is_meant).then(|| listen(settings, HOST, PORT))
+}
+
+/// Objects go to SSDs only with `enable_offload`; what else is said about them is idle then.
+fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSettings> {
+    const SWITCH: &str = "enable_offload";
+    if settings.bool(SWITCH) {
+        return Some(OffloadSettings {
+            on_evict: settings.bool("offload_on_evict"),
+            force_evict: settings.bool("offload_force_evict"),
+            queue_limit: settings.integer("offloading_queue_limit"),
+            cap_ratio: settings.number("offload_cap_ratio"),
+        });
+    }
+    let others =
+        ["offload_on_evict", "offload_force_evict", "offloading_queue_limit", "offload_cap_ratio"];
+    for name in others.into_iter().filter(|name| settings.is_given(name)) {
+        warnings
+            .push(format!("Setting `{name}` has no effect without {SWITCH}: nothing goes to SSDs"));
+    }
+    None
+}
+
+/// Objects come back from SSDs only with `promotion_on_hit`.
+fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<PromotionSettings> {
+    const SWITCH: &str = "promotion_on_hit";
+    if settings.bool(SWITCH) {
+        if !settings.bool("enable_offload") {
+            warnings.push(format!(
+                "Setting `{SWITCH}` has no effect without enable_offload: nothing goes to SSDs"
+            ));
+        }
+        let threshold: u64 = settings.integer("promotion_admission_threshold");
+        return Some(PromotionSettings {
+            threshold: threshold.clamp(1, u8::MAX.into()) as u8,
+            queue_limit: settings.integer("promotion_queue_limit"),
+        });
+    }
+    for name in ["promotion_admission_threshold", "promotion_queue_limit"] {
+        if settings.is_given(name) {
+            warnings.push(format!("Setting `{name}` has no effect without {SWITCH}"));
+        }
+    }
+    None
 }
 
 fn write_config(settings: &Settings, warnings: &mut Vec<String>) -> WriteConfig {
@@ -176,8 +221,8 @@ fn allocation(
         "local_first" => Ok(AllocationStrategy::LocalFirst),
         "ssd_free_ratio_first" => {
             warnings.push(
-                "Setting `allocation_strategy` is ssd_free_ratio_first; there is no SSD tier yet, \
-                 free_ratio_first is used"
+                "Setting `allocation_strategy` is ssd_free_ratio_first; objects go to \
+                 memory first and to the SSD of its owner from there, so free_ratio_first is used"
                     .to_owned(),
             );
             Ok(AllocationStrategy::FreeRatioFirst)

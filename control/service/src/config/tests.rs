@@ -179,11 +179,15 @@ fn values_out_of_range_are_refused_with_the_range() {
 
 #[test]
 fn features_not_built_are_accepted_with_one_warning_that_names_them() {
-    let config =
-        load(&["--enable_ha=true", "--etcd_endpoints=a:1", "--enable_offload", "--allow_unbuilt"])
-            .unwrap();
+    let config = load(&[
+        "--enable_ha=true",
+        "--etcd_endpoints=a:1",
+        "--root_fs_dir=/shared",
+        "--allow_unbuilt",
+    ])
+    .unwrap();
     assert_eq!(config.warnings.len(), 1);
-    for part in ["enable_ha", "etcd_endpoints", "high availability", "enable_offload"] {
+    for part in ["enable_ha", "etcd_endpoints", "high availability", "root_fs_dir"] {
         assert!(config.warnings[0].contains(part), "{part}");
     }
 }
@@ -196,7 +200,6 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         "--enable_snapshot",
         "--enable_snapshot_restore",
         "--enable_multi_tenants",
-        "--enable_offload",
         "--root_fs_dir=/data",
         "--dynamic_replication_mode=enforce",
     ] {
@@ -296,4 +299,23 @@ fn events_need_an_endpoint_and_a_name_and_are_off_otherwise() {
     assert_eq!(events.replay.unwrap().to_string(), "ipc:///run/perigee/replay");
     assert!(events.has_object_key && !events.has_legacy_fields);
     assert_eq!((events.backend_id.as_str(), events.queue_capacity), ("b", 65536));
+}
+
+#[test]
+fn objects_go_to_ssds_only_with_the_switch_and_what_is_idle_without_it_is_said() {
+    let on = load(&[
+        "--enable_offload",
+        "--allow_unbuilt",
+        "--offload_on_evict",
+        "--offloading_queue_limit=7",
+        "--offload_cap_ratio=0.25",
+    ])
+    .unwrap();
+    let wanted =
+        OffloadSettings { on_evict: true, force_evict: false, queue_limit: 7, cap_ratio: 0.25 };
+    assert_eq!(on.offload, Some(wanted));
+    let off = load(&["--offload_on_evict"]).unwrap();
+    assert_eq!((off.offload, off.warnings.len()), (None, 1));
+    assert!(off.warnings[0].contains("enable_offload"), "{}", off.warnings[0]);
+    assert_eq!(load(&[]).unwrap().offload, None);
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-type Strings<'a> = Vector<'a, ForwardsUOffset<&'a str>>;
+pub(super) type Strings<'a> = Vector<'a, ForwardsUOffset<&'a str>>;
 type SegmentList = WIPOffset<Vector<'static, ForwardsUOffset<object::Segment<'static>>>>;
 
 /// The keys of a batch, borrowed from the request of so many bytes. A batch may name one key many
@@ -39,7 +39,7 @@ pub(super) fn keys<'a>(
 }
 
 /// A numeric column that must have one entry per key.
-pub(super) fn column<T: Copy>(
+pub(super) fn column<T>(
     list: Option<impl IntoIterator<Item = T>>,
     keys: usize,
     name: &str,
@@ -135,6 +135,7 @@ pub(super) fn segment(
         host_id,
         rendezvous,
         protocol,
+        kind: spec.kind as u8,
     };
     object::Segment::create(builder, &args)
 }
@@ -144,9 +145,13 @@ pub(super) fn offered(
     view: &object::Segment<'_>,
     client: Identity,
     peer: Option<IpAddr>,
-) -> SegmentSpec {
+) -> Result<SegmentSpec, CallRefusal> {
+    let kind = SegmentKind::from_wire(view.kind()).ok_or_else(|| {
+        let message = format!("No segments of kind {} are known here", view.kind());
+        CallRefusal::new(Status::InvalidParams, message)
+    })?;
     let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    SegmentSpec {
+    Ok(SegmentSpec {
         id: Identity::from_halves(view.id_high(), view.id_low()).0,
         name: owned(view.name()),
         client: client.0,
@@ -157,9 +162,9 @@ pub(super) fn offered(
         rendezvous: owned(view.rendezvous()),
         protocol: owned(view.protocol()),
         peer,
-        kind: SegmentKind::Memory,
+        kind,
         announces: perigee_master::Announces::Nothing,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::call::{CallRefusal, ReplyBuilder};
 use super::{
-    RpcConnection, follow_calls, key_calls, move_calls, segment_calls, set_calls, task_calls,
+    RpcConnection, disk_calls, follow_calls, key_calls, move_calls, segment_calls, set_calls,
+    task_calls,
 };
 use crate::cluster::ControlShard;
 use perigee_schemas::Status;
@@ -40,6 +41,14 @@ pub(super) async fn answer<E: Environment>(
         MessageKind::QueryTask => task_calls::query(shard, body, builder).await?,
         MessageKind::Follow => follow_calls::follow(shard, caller, body, builder)?,
         MessageKind::Announce => follow_calls::announce(shard, caller, body, builder)?,
+        MessageKind::FetchDemotions => disk_calls::fetch_demotions(shard, body, builder).await?,
+        MessageKind::EndDemotions => disk_calls::end_demotions(shard, body, builder).await?,
+        MessageKind::FetchTombstones => disk_calls::fetch_tombstones(shard, body, builder).await?,
+        MessageKind::ConfirmTombstones => {
+            disk_calls::confirm_tombstones(shard, body, builder).await?
+        }
+        MessageKind::AnnounceCopies => disk_calls::announce_copies(shard, body, builder).await?,
+        MessageKind::Recycled => disk_calls::recycled(shard, body, builder).await?,
         MessageKind::GiveBack
         | MessageKind::Hello
         | MessageKind::Welcome

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// Moves that one call is given at most.
 pub(super) const MOVES_PER_FETCH_MAX: usize = 64;
+/// Demotions that one call is given at most.
+pub(super) const DEMOTIONS_PER_FETCH_MAX: usize = 1024;
+/// Tombstones that one call is given at most.
+pub(super) const TOMBSTONES_PER_FETCH_MAX: usize = 16_384;
 /// Connections that one shard serves at once.
 pub(super) const CONNECTIONS_PER_SHARD_MAX: usize = 65_536;
 /// Bytes that a connection may receive behind a short frame: the next calls of a client that does

@@ -4,7 +4,7 @@ use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment};
 use crate::cluster::{ControlShard, MountRequest, SegmentNames, SegmentPage};
-use perigee_master::{Announces, SegmentSpec};
+use perigee_master::{Announces, SegmentKind, SegmentSpec};
 use perigee_metrics::RpcKind;
 use perigee_schemas::limits::SEGMENTS_MAX;
 use perigee_schemas::message::decode;
@@ -29,7 +29,7 @@ pub(super) async fn mount<E: Environment>(
         .iter()
         .flat_map(flatbuffers::Vector::iter)
         .map(|view| offered(&view, client, caller.address()))
-        .collect();
+        .collect::<Result<_, _>>()?;
     let announces = request.announces().into_iter().flatten();
     for (spec, announces) in specs.iter_mut().zip(announces) {
         spec.announces = match announces {
@@ -47,6 +47,7 @@ pub(super) async fn mount<E: Environment>(
             peer = ?spec.peer,
             segment = spec.name,
             client = %client,
+            kind = ?spec.kind,
             bytes = spec.bytes,
             endpoint = spec.endpoint,
             "Mounting a segment"
@@ -105,6 +106,7 @@ pub(super) async fn ping<E: Environment>(
             state: u8::from(must_mount),
             epoch: shard.epoch,
             has_moves: pong.is_some_and(|pong| pong.has_moves),
+            has_disk_work: pong.is_some_and(|pong| pong.has_disk_work),
         },
     );
     builder.finish_minimal(root);
@@ -132,7 +134,8 @@ pub(super) async fn query_segments(
     within_limit(names.as_ref().map_or(0, flatbuffers::Vector::len), "segment names")?;
     let names: SegmentNames = Arc::new(names.into_iter().flatten().map(str::to_owned).collect());
     let _turn = shard.listings.turn(&shard.environment).await.map_err(no_page)?;
-    let page = shard.segment_page(&names, request.from()).await;
+    let kind = if request.disks() { SegmentKind::Disk } else { SegmentKind::Memory };
+    let page = shard.segment_page(&names, request.from(), kind).await;
     let SegmentPage { segments: uses, next } = page.map_err(no_page)?;
     let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();
     let used_bytes: Vec<u64> = uses.iter().map(|used| used.allocated_bytes).collect();

@@ -3,7 +3,7 @@
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::*;
-use crate::segment::SegmentKind;
+use perigee_schemas::SegmentKind;
 
 /// The owner of segment 0 and of its disk.
 const OWNER: u128 = 100;
@@ -392,6 +392,9 @@ fn a_disk_that_goes_ends_the_copies_to_it() {
 #[test]
 fn a_disk_that_returns_brings_back_what_has_not_changed() {
     let mut stage = Stage::with_disk(offload(), 8);
+    // A disk that the master has heard of in this life.
+    let (shard, now_ms) = (&mut stage.shard, stage.now_ms);
+    shard.announce_copies(now_ms, OWNER, DISK, &[], true, &mut stage.status);
     for key in ["kept", "removed", "replaced", "forgotten"] {
         stage.put(key);
     }
@@ -416,6 +419,16 @@ fn a_disk_that_returns_brings_back_what_has_not_changed() {
     assert_eq!(stage.lies_in("kept"), [DISK + 1]);
     assert_eq!(stage.shard.size(b"forgotten"), Ok(PAYLOAD_BYTES));
     assert_eq!(stage.announce("removed", generations[1], false), 0, "all disks are back");
+}
+
+#[test]
+fn a_disk_that_the_master_hears_of_for_the_first_time_brings_back_nothing_that_has_changed() {
+    let mut stage = Stage::with_disk(offload(), 8);
+    stage.put("removed");
+    let generation = stage.generation("removed");
+    stage.remove("removed", true);
+    assert_eq!(stage.announce("removed", generation, false), code(Status::ObjectNotFound));
+    assert_eq!(stage.announce("of an earlier life", generation, true), 0);
 }
 
 #[test]

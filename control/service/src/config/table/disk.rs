@@ -5,8 +5,7 @@ use super::PERIOD_SECONDS_MAX;
 use perigee_flags::{Flag, ValueKind};
 
 const FILES: &str = "replicas in a shared directory";
-const OFFLOAD: &str = "SSD offload";
-const PROMOTION: &str = "promotion from SSD";
+const PACE: &str = "promotions are handed out as owners take them";
 const NOF: &str = "NVMe-oF segments";
 
 /// Longest offload queue.
@@ -38,51 +37,49 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Bool,
         "false",
         "Copy objects to the SSDs of their owners",
-    )
-    .guarantee(OFFLOAD),
+    ),
     Flag::new(
         "offload_on_evict",
         ValueKind::Bool,
         "false",
         "Copy at eviction instead of after the write",
-    )
-    .not_built(OFFLOAD),
+    ),
     Flag::new(
         "offload_force_evict",
         ValueKind::Bool,
         "false",
         "Evict without a copy when the queue is full",
+    ),
+    Flag::new(
+        "offloading_queue_limit",
+        ValueKind::Uint64,
+        "50000",
+        "Objects on their way to SSDs at a time",
     )
-    .not_built(OFFLOAD),
-    Flag::new("offloading_queue_limit", ValueKind::Uint64, "50000", "Objects waiting per SSD")
-        .within(1, QUEUE_MAX)
-        .not_built(OFFLOAD),
+    .within(1, QUEUE_MAX),
     Flag::new(
         "offload_cap_ratio",
         ValueKind::Double,
         "0.5",
-        "Share of the queue one eviction round may fill",
+        "Share of a segment's memory that may be on its way to an SSD",
     )
-    .within_number(0.0, 1.0)
-    .not_built(OFFLOAD),
+    .within_number(0.0, 1.0),
     Flag::new(
         "promotion_on_hit",
         ValueKind::Bool,
         "false",
         "Copy objects that are read often back to memory",
-    )
-    .not_built(PROMOTION),
-    Flag::new("promotion_admission_threshold", ValueKind::Uint32, "2", "Reads before promotion")
-        .not_built(PROMOTION),
+    ),
+    Flag::new("promotion_admission_threshold", ValueKind::Uint32, "2", "Reads before promotion"),
     Flag::new("promotion_queue_limit", ValueKind::Uint32, "50000", "Promotions in flight")
-        .not_built(PROMOTION),
+        .within(1, QUEUE_MAX),
     Flag::new(
         "promotion_max_per_heartbeat",
         ValueKind::Uint32,
         "1",
         "Promotions handed to a client per heartbeat",
     )
-    .not_built(PROMOTION),
+    .ignored(PACE),
     Flag::new(
         "nof_heartbeat_interval_sec",
         ValueKind::Int64,

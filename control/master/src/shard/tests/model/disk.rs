@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use perigee_schemas::disk_address::DiskAddress;
 
-use crate::segment::{SegmentKind, SegmentSpec};
+use crate::segment::SegmentSpec;
 use crate::shard::DemotionTask;
+use perigee_schemas::SegmentKind;
 
 /// Number of the first disk; segments of memory have lower ones.
 pub(super) const DISK: u32 = 1_000;

@@ -1,0 +1,153 @@
+//! Disks among the segments. Invariant: a disk is its owner's, under one identity as long as its
+//! folder lives.
+
+use perigee_schemas::{SegmentKind, Status};
+
+use std::sync::Arc;
+
+use super::Registry;
+use crate::segment::{SegmentEvent, SegmentSpec};
+
+impl Registry {
+    /// Whether a client has disks.
+    pub fn has_disks(&self, client: u128) -> bool {
+        let known = self.clients.get(&client);
+        known.is_some_and(|known| known.segments.iter().any(|index| self.is_disk(*index)))
+    }
+
+    /// Bytes of all disks.
+    pub fn disk_capacity_bytes(&self) -> u64 {
+        let disks = self.segments().filter(|view| view.spec.kind == SegmentKind::Disk);
+        disks.map(|view| view.spec.bytes).sum()
+    }
+
+    /// The log of a disk goes on without its segments below `oldest`.
+    ///
+    /// # Errors
+    /// `SegmentNotFound`, or `IllegalClient` for a disk of another client.
+    pub fn recycle(
+        &mut self,
+        now_ms: u64,
+        client: u128,
+        id: u128,
+        oldest: u32,
+    ) -> Result<(), Status> {
+        self.advance(now_ms);
+        let index = self.own_segment(client, id)?;
+        if !self.is_disk(index) {
+            return Err(Status::SegmentNotFound);
+        }
+        self.events.push(SegmentEvent::Recycled { index, oldest });
+        Ok(())
+    }
+
+    /// Another client that has mounted a disk which `client` offers: the folder is locked, so that
+    /// one of them is gone.
+    pub fn other_owner(&self, client: u128, disk: u128) -> Option<Arc<SegmentSpec>> {
+        let index = self.index_by_id.get(&disk)?;
+        let spec = &self.segments.get(index)?.spec;
+        let is_other = spec.kind == SegmentKind::Disk && spec.client != client;
+        is_other.then(|| spec.clone())
+    }
+
+    /// The client that had a disk does not answer at its endpoint any more: it is forgotten, if
+    /// that disk is still its own.
+    pub fn forget_owner(&mut self, now_ms: u64, owner: u128, disk: u128) {
+        self.advance(now_ms);
+        let index = self.own_segment(owner, disk);
+        if index.is_ok_and(|index| self.is_disk(index)) {
+            self.forget_client(owner);
+        }
+    }
+
+    /// Whether a segment is a disk.
+    pub(super) fn is_disk(&self, index: u32) -> bool {
+        let mounted = self.segments.get(&index);
+        mounted.is_some_and(|mounted| mounted.spec.kind == SegmentKind::Disk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::{DrainJobRequest, RegistrySettings};
+    use crate::segment::SegmentSpec;
+
+    const OWNER: u128 = 7;
+    const DISK: u128 = 70;
+
+    fn with_disk() -> Registry {
+        let mut registry = Registry::new(RegistrySettings::default());
+        let memory = SegmentSpec { name: "host:1".to_owned(), ..SegmentSpec::bare(1, OWNER, 64) };
+        let disk = SegmentSpec {
+            name: "host:1/disk".to_owned(),
+            kind: SegmentKind::Disk,
+            ..SegmentSpec::bare(DISK, OWNER, 1000)
+        };
+        assert_eq!(registry.mount(0, memory), Ok(0));
+        assert!(!registry.has_disks(OWNER));
+        assert_eq!(registry.mount(0, disk), Ok(1));
+        registry.take_events();
+        registry
+    }
+
+    #[test]
+    fn a_disk_is_counted_apart_and_cannot_be_drained() {
+        let mut registry = with_disk();
+        assert!(registry.has_disks(OWNER) && !registry.has_disks(8));
+        assert_eq!(registry.disk_capacity_bytes(), 1000);
+        let request = DrainJobRequest {
+            segments: vec!["host:1/disk".to_owned()],
+            target_segments: Vec::new(),
+            max_concurrency: 1,
+        };
+        let refusal = registry.create_drain(0, 1, request).unwrap_err();
+        assert_eq!(refusal.status, Status::UnavailableInCurrentStatus);
+        registry.check();
+    }
+
+    #[test]
+    fn a_master_without_the_tier_takes_no_disk() {
+        let settings = RegistrySettings { takes_disks: false, ..RegistrySettings::default() };
+        let mut registry = Registry::new(settings);
+        let disk = SegmentSpec {
+            name: "host:1/disk".to_owned(),
+            kind: SegmentKind::Disk,
+            ..SegmentSpec::bare(DISK, OWNER, 1000)
+        };
+        assert_eq!(registry.mount(0, disk), Err(Status::UnavailableInCurrentMode));
+        assert_eq!(registry.take_events(), []);
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_makes_way_for_the_next_one() {
+        let mut registry = with_disk();
+        assert!(registry.other_owner(OWNER, DISK).is_none());
+        assert!(registry.other_owner(8, 1).is_none(), "memory is no disk");
+        let owner = registry.other_owner(8, DISK).unwrap().client;
+        assert_eq!(owner, OWNER);
+        registry.forget_owner(0, 8, DISK);
+        assert!(registry.has_disks(OWNER), "not that client's");
+        registry.forget_owner(0, owner, DISK);
+        assert!(!registry.has_disks(OWNER));
+        let disk = SegmentSpec {
+            name: "host:2/disk".to_owned(),
+            kind: SegmentKind::Disk,
+            ..SegmentSpec::bare(DISK, 8, 1000)
+        };
+        assert_eq!(registry.mount(0, disk), Ok(2));
+        registry.check();
+    }
+
+    #[test]
+    fn only_the_owner_of_a_disk_says_what_its_log_has_left() {
+        let mut registry = with_disk();
+        assert_eq!(registry.recycle(0, OWNER, DISK, 5), Ok(()));
+        let heard = registry.take_events();
+        assert_eq!(heard, [SegmentEvent::Recycled { index: 1, oldest: 5 }]);
+        assert_eq!(registry.recycle(0, 8, DISK, 9), Err(Status::IllegalClient));
+        assert_eq!(registry.recycle(0, OWNER, 1, 9), Err(Status::SegmentNotFound));
+        assert_eq!(registry.recycle(0, OWNER, 2, 9), Err(Status::SegmentNotFound));
+        assert_eq!(registry.take_events(), []);
+    }
+}

@@ -1,0 +1,169 @@
+//! Disks of clients as all shards see them: each shard has its part of the demotions, the copies
+//! and the tombstones.
+//! Invariant: an announcement counts as whole only when every shard has heard its end.
+
+use super::control_shard::ControlShard;
+use super::merge::StatusCodes;
+use super::scatter::KeySubset;
+use perigee_master::{AnnouncedCopy, DemotionTask, KeyShard, Tombstone};
+use perigee_schemas::{Identity, Status};
+use perigee_shard::Environment;
+use std::sync::Arc;
+
+/// Some copies that a disk has: columns with one entry per key.
+#[derive(Clone)]
+pub(crate) struct FoundCopies {
+    pub(crate) client: Identity,
+    pub(crate) disk: Identity,
+    /// Empty for none.
+    pub(crate) groups: Arc<[Arc<str>]>,
+    pub(crate) generation: Arc<[u64]>,
+    pub(crate) payload_bytes: Arc<[u64]>,
+    pub(crate) checksum: Arc<[u32]>,
+    pub(crate) address: Arc<[u64]>,
+}
+
+impl FoundCopies {
+    fn copy_of<'a>(&'a self, key: &'a [u8], position: usize) -> AnnouncedCopy<'a> {
+        AnnouncedCopy {
+            key,
+            group: &self.groups[position],
+            generation: self.generation[position],
+            payload_bytes: self.payload_bytes[position],
+            checksum: self.checksum[position],
+            // Logs do not have it.
+            writer: 0,
+            address: self.address[position],
+        }
+    }
+}
+
+impl<E: Environment> ControlShard<E> {
+    /// Whether a client has something to do for its disks, and whether objects are to be moved from
+    /// there.
+    pub(super) async fn disk_work(&self, client: Identity) -> (bool, bool) {
+        let (mut has_work, mut has_moves) = (false, false);
+        for index in 0..self.members().len() {
+            let ask = move |shard: &Self| {
+                let keys = shard.keys.borrow();
+                (keys.has_disk_work(client.0), keys.has_moves(client.0))
+            };
+            let (work, moves) = self.on(index, ask).await.flatten().unwrap_or_default();
+            has_work |= work;
+            has_moves |= moves;
+        }
+        (has_work, has_moves)
+    }
+
+    /// Demotions for a client, from all shards.
+    pub(crate) async fn take_demotions(&self, client: Identity, limit: usize) -> Vec<DemotionTask> {
+        let mut tasks = Vec::new();
+        for index in 0..self.members().len() {
+            let room = limit.saturating_sub(tasks.len());
+            if room == 0 {
+                break;
+            }
+            let take = move |shard: &Self| {
+                let mut keys = shard.keys.borrow_mut();
+                keys.take_demotions(shard.now_ms(), client.0, room)
+            };
+            tasks.extend(self.on(index, take).await.flatten().unwrap_or_default());
+        }
+        tasks
+    }
+
+    /// Copies on a disk of a client that are void.
+    ///
+    /// # Errors
+    /// As `KeyShard::tombstones`.
+    pub(crate) async fn tombstones(
+        &self,
+        client: Identity,
+        disk: Identity,
+        limit: usize,
+    ) -> Result<Vec<Tombstone>, Status> {
+        let mut found = Vec::new();
+        for index in 0..self.members().len() {
+            let room = limit.saturating_sub(found.len());
+            let ask = move |shard: &Self| {
+                let keys = shard.keys.borrow();
+                let number = keys.disk_number(disk.0).ok_or(Status::SegmentNotFound)?;
+                keys.tombstones(client.0, number, room)
+            };
+            let part = self.on(index, ask).await.flatten();
+            found.extend(part.unwrap_or(Err(Status::InternalError))?);
+        }
+        Ok(found)
+    }
+
+    /// The owner of a disk has made sure that void copies never come back.
+    pub(crate) async fn confirm_tombstones(
+        &self,
+        client: Identity,
+        disk: Identity,
+        numbers: Vec<u64>,
+    ) {
+        let numbers: Arc<[u64]> = numbers.into();
+        for index in 0..self.members().len() {
+            let numbers = numbers.clone();
+            self.on(index, move |shard| {
+                let mut keys = shard.keys.borrow_mut();
+                if let Some(number) = keys.disk_number(disk.0) {
+                    keys.confirm_tombstones(shard.now_ms(), client.0, number, &numbers);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Learns what a disk has; one code per copy.
+    pub(crate) async fn announce_copies(
+        &self,
+        keys: &[&[u8]],
+        copies: FoundCopies,
+        is_last: bool,
+    ) -> Vec<i32> {
+        let (client, disk) = (copies.client, copies.disk);
+        let learn = move |owner: &mut KeyShard,
+                          now: u64,
+                          share: &KeySubset<'_>,
+                          codes: &mut StatusCodes| {
+            let part = share.keys.iter().zip(share.positions);
+            let found: Vec<AnnouncedCopy<'_>> =
+                part.map(|(key, position)| copies.copy_of(key, *position)).collect();
+            match owner.disk_number(disk.0) {
+                Some(number) => {
+                    owner.announce_copies(now, client.0, number, &found, false, &mut codes.0);
+                }
+                None => codes.0.resize(found.len(), Status::SegmentNotFound.code()),
+            }
+        };
+        let codes: StatusCodes = self.scatter(keys, learn).await;
+        if is_last {
+            self.end_announcement(client, disk).await;
+        }
+        codes.0
+    }
+
+    async fn end_announcement(&self, client: Identity, disk: Identity) {
+        for index in 0..self.members().len() {
+            self.on(index, move |shard| {
+                let mut keys = shard.keys.borrow_mut();
+                if let Some(number) = keys.disk_number(disk.0) {
+                    let (now, none) = (shard.now_ms(), &mut Vec::new());
+                    keys.announce_copies(now, client.0, number, &[], true, none);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// The log of a client's disk goes on without its segments below `oldest`.
+    pub(crate) async fn recycle(&self, client: Identity, disk: Identity, oldest: u32) -> Status {
+        let change = move |registry: &mut perigee_master::Registry, now: u64| {
+            registry.recycle(now, client.0, disk.0, oldest)
+        };
+        let recycled = self.change_registry(change).await;
+        recycled.unwrap_or(Err(Status::InternalError)).err().unwrap_or(Status::Ok)
+    }
+}
