@@ -39,8 +39,8 @@ pub use reply::Reply;
 pub use scope::Scope;
 pub use server::dialects::Dialects;
 pub use server::{
-    ConnectionState, GrantedRange, MemoryOwner, MoveService, PieceRequest, RangeStage, Server,
-    ServerContext, ServerError,
+    ConnectionState, FetchRequest, GrantedRange, MemoryOwner, MoveService, PieceRequest,
+    RangeStage, Server, ServerContext, ServerError,
 };
 pub use server_times::ServerTimes;
 pub use slice::{BatchState, Slice, SliceHeader};

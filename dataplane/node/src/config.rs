@@ -6,7 +6,7 @@ pub mod table;
 
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 use perigee_schemas::TenantId;
-use perigee_store::StoreEnvironment;
+use perigee_store::{DiskSettings, StoreEnvironment};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct NodeConfig {
     pub protocol: String,
     /// Names of RDMA devices; empty for all.
     pub device_names: String,
+    /// Disks for objects that memory has no room for.
+    pub disks: Option<DiskSettings>,
     /// Tenant of the programs of this host that find their master through the node.
     pub tenant: TenantId,
     /// How long a start waits for the master.

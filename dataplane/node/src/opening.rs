@@ -102,6 +102,7 @@ fn attempt(config: &NodeConfig, metadata: &str, phase: &NodePhase) -> Result<Sto
         master_server_address: config.master.clone(),
         tenant_id: config.tenant.name().to_owned(),
         http_port: None,
+        disks: config.disks.clone(),
     };
     if !phase.join() {
         return Err(OpeningError::Stopped);

@@ -173,15 +173,15 @@ class ReplicaDescriptor:
     def status(self) -> ReplicaStatus:
         """State of the replica."""
     def is_memory_replica(self) -> bool:
-        """True: all replicas of this build are in memory."""
+        """Whether the replica lies in memory."""
     def is_disk_replica(self) -> bool:
         """False: this build has no replicas on shared disks."""
     def is_local_disk_replica(self) -> bool:
-        """False: this build has no replicas on a node's own disk."""
+        """Whether the replica lies on its node's own disk."""
     def get_memory_descriptor(self) -> MemoryDescriptor:
-        """The address of the replica."""
+        """The address of the replica. Raises RuntimeError if it does not lie in memory."""
     def get_disk_descriptor(self) -> DiskDescriptor:
-        """Raises RuntimeError: the replica is in memory."""
+        """Raises RuntimeError: there are no replicas on shared disks."""
 
 @final
 class BufferHandle:
@@ -509,9 +509,7 @@ class MooncakeDistributedStore:
         Returns bytes read or a negative code for each, in the same nesting.
         """
     def get_offload_rpc_read_count(self) -> int:
-        """Returns how many reads of the SSD tier this client served: none, the tier is not built
-        yet.
-        """
+        """Returns how many reads this client's disks have served; 0 without disks."""
     def get_replica_desc(self, key: str) -> list[ReplicaDescriptor]:
         """Returns the `ReplicaDescriptor`s of an object; an empty list for a miss."""
     def get_size(self, key: str) -> int:
@@ -683,8 +681,8 @@ class MooncakeDistributedStore:
         `unmount_segment`.
         """
     def unmount_local_disk_segment(self, grace_period_seconds: int = 0) -> int:
-        """Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to
-        withdraw.
+        """Withdraw this client's disks; what lies only there is gone after the grace. Returns 0, also
+        without disks, or a negative code.
         """
     def unmount_segment(self, segment_ids: Sequence[str], grace_period_seconds: int = 0) -> int:
         """Withdraw lent memory. Segments stay readable for the grace period, up to 3600 s.

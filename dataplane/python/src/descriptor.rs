@@ -2,6 +2,7 @@
 //! Invariant: a descriptor is a snapshot; holding one keeps nothing alive in the cluster.
 
 use crate::enumeration::ReplicaStatus;
+use perigee_schemas::SegmentKind;
 use perigee_store::api;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -50,6 +51,7 @@ pub(crate) struct DiskDescriptor {
 #[derive(Debug)]
 pub(crate) struct ReplicaDescriptor {
     status: ReplicaStatus,
+    kind: Option<SegmentKind>,
     descriptor: Descriptor,
 }
 
@@ -57,6 +59,7 @@ impl From<api::ReplicaInfo> for ReplicaDescriptor {
     fn from(replica: api::ReplicaInfo) -> Self {
         Self {
             status: ReplicaStatus::from_value(replica.status).unwrap_or(ReplicaStatus::UNDEFINED),
+            kind: replica.kind,
             descriptor: Descriptor {
                 size: replica.bytes,
                 buffer_address: replica.address,
@@ -74,9 +77,9 @@ impl ReplicaDescriptor {
         self.status
     }
 
-    /// True: all replicas of this build are in memory.
+    /// Whether the replica lies in memory.
     fn is_memory_replica(&self) -> bool {
-        true
+        self.kind == Some(SegmentKind::Memory)
     }
 
     /// False: this build has no replicas on shared disks.
@@ -84,19 +87,22 @@ impl ReplicaDescriptor {
         false
     }
 
-    /// False: this build has no replicas on a node's own disk.
+    /// Whether the replica lies on its node's own disk.
     fn is_local_disk_replica(&self) -> bool {
-        false
+        self.kind == Some(SegmentKind::Disk)
     }
 
-    /// The address of the replica.
-    fn get_memory_descriptor(&self) -> MemoryDescriptor {
-        MemoryDescriptor { buffer_descriptor: self.descriptor.clone() }
+    /// The address of the replica. Raises RuntimeError if it does not lie in memory.
+    fn get_memory_descriptor(&self) -> PyResult<MemoryDescriptor> {
+        match self.is_memory_replica() {
+            true => Ok(MemoryDescriptor { buffer_descriptor: self.descriptor.clone() }),
+            false => Err(PyRuntimeError::new_err("The replica does not lie in memory")),
+        }
     }
 
-    /// Raises RuntimeError: the replica is in memory.
+    /// Raises RuntimeError: there are no replicas on shared disks.
     fn get_disk_descriptor(&self) -> PyResult<DiskDescriptor> {
-        Err(PyRuntimeError::new_err("The replica is in memory; call get_memory_descriptor"))
+        Err(PyRuntimeError::new_err("The replica does not lie on a shared disk"))
     }
 
     fn __repr__(&self) -> String {

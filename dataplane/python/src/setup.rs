@@ -9,7 +9,8 @@ use crate::arguments::Count;
 use crate::engine::EngineSession;
 use crate::limits::INTRODUCTION_DEADLINE;
 use perigee_schemas::Status;
-use perigee_store::api::{MASTER_VARIABLE, StoreConfig};
+use perigee_settings::Variables;
+use perigee_store::api::{DiskSettings, MASTER_VARIABLE, StoreConfig};
 use perigee_store::{NodeAnswer, ask_node};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -81,14 +82,15 @@ fn mismatch(detail: &str) -> PyErr {
     ))
 }
 
-/// Notices for features that are asked for and not there.
-fn notices(ssd: bool, ssd_path: &str) -> Vec<String> {
-    let asked = match (ssd, ssd_path) {
-        (true, _) => "enable_ssd_offload",
-        (false, "") => return Vec::new(),
-        (false, _) => "ssd_offload_path",
-    };
-    vec![format!("setup({asked}=...): the SSD tier is not built yet; objects stay in memory")]
+/// The disks that are asked for, and a notice if a path is given for none.
+fn disks(is_wanted: bool, path: &str) -> Result<(Option<DiskSettings>, Vec<String>), SetupError> {
+    if is_wanted {
+        let read = DiskSettings::read(path, &Variables::new(&Variables::of_process));
+        let settings = read.map_err(|error| invalid(format!("setup(): {error}")))?;
+        return Ok((Some(settings), Vec::new()));
+    }
+    let notice = "setup(ssd_offload_path=...) has no effect without enable_ssd_offload=True";
+    Ok((None, if path.is_empty() { Vec::new() } else { vec![notice.to_owned()] }))
 }
 
 /// A client that lends nothing, on the host of `server_address`, of the tenant of the node daemon

@@ -289,7 +289,7 @@ def test_replicas_say_where_the_bytes_are(store):
     assert place.size == 5 and ":" in place.transport_endpoint
     found = store.batch_get_replica_desc(["k", "none"])
     assert list(found) == ["k"] and len(found["k"]) == 1
-    with pytest.raises(RuntimeError, match="memory"):
+    with pytest.raises(RuntimeError, match="shared disk"):
         replica.get_disk_descriptor()
 
 

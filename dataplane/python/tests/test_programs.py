@@ -120,7 +120,7 @@ def bundled(*arguments):
 
 
 def host_allows_probes():
-    """Whether this process may load probes and the kernel has the hooks of `nics`."""
+    """Whether this process may load probes and the kernel has the hooks of `tasks`."""
     status = Path("/proc/self/status").read_text()
     held = int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16)
     kernel = tuple(int(number) for number in platform.release().split(".")[:2])
@@ -135,10 +135,11 @@ def test_the_program_in_the_wheel_has_probes_and_they_attach():
         assert version.endswith(" without eBPF probes)\n")
         return
     assert version.endswith(" with eBPF probes)\n")
-    nics = next(row for row in json.loads(bundled("agent", "--explain", "--format=json")) if row["name"] == "nics")
-    assert "no eBPF probes" not in nics["reason"]
+    rows = json.loads(bundled("agent", "--explain", "--format=json"))
+    tasks = next(row for row in rows if row["name"] == "tasks")
+    assert "no eBPF probes" not in tasks["reason"]
     if host_allows_probes():
-        assert nics["state"] == "on", nics
+        assert tasks["state"] == "on", tasks
 
 
 def test_every_method_has_an_awaitable_form():

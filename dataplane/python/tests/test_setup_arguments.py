@@ -136,9 +136,12 @@ def test_legacy_key_names_are_accepted_in_the_dict(caplog):
     assert "unknown key" not in caplog.text
 
 
-def test_features_not_built_are_announced(caplog):
-    setup(*SEVEN, None, enable_ssd_offload=True, ssd_offload_path="/tmp/x")
-    assert "enable_ssd_offload" in caplog.text
+def test_a_path_of_disks_needs_the_switch_and_must_be_absolute(caplog):
+    assert setup(*SEVEN, None, ssd_offload_path="/tmp/x") < 0
+    assert "no effect without enable_ssd_offload" in caplog.text
+    caplog.clear()
+    assert setup(*SEVEN, None, enable_ssd_offload=True, ssd_offload_path="x") == -600
+    assert "absolute path" in caplog.text
 
 
 KEYS = re.compile(r"the known ones are (.*)")
@@ -153,7 +156,7 @@ CHANGED = {
     "rdma_devices": ("mlx5_0", None),
     "master_server_addr": ("127.0.0.1:2", "127.0.0.1:2"),
     "ipc_socket_path": ("/tmp/socket", "ipc_socket_path"),
-    "enable_ssd_offload": ("true", "enable_ssd_offload"),
+    "enable_ssd_offload": ("perhaps", "enable_ssd_offload"),
     "ssd_offload_path": ("/tmp/ssd", "ssd_offload_path"),
     "tenant_id": ("_red", "tenant_id"),
     "enable_client_http_server": ("perhaps", "enable_client_http_server"),

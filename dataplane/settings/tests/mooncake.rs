@@ -14,7 +14,7 @@ const TESTS: [&str; 6] = ["tests", "tests.rs", "testing", "testing.rs", "example
 /// The table itself.
 const TABLE: &str = "dataplane/settings/src/mooncake";
 /// Variables of Mooncake's families that Perigee reads and Mooncake does not.
-const OUR_OWN: [&str; 1] = ["MC_METADATA_HTTP_TOKEN"];
+const OUR_OWN: [&str; 2] = ["MC_METADATA_HTTP_TOKEN", "MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS"];
 
 fn rows() -> BTreeMap<&'static str, MooncakeVariable> {
     mooncake_variables().map(|row| (row.name, row)).collect()

@@ -35,6 +35,7 @@ impl SegmentAddresses {
             endpoint: view.endpoint.clone(),
             host_id: view.host_id.clone(),
             rendezvous: view.rendezvous.clone(),
+            kind: view.kind,
         });
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= ADDRESSES_MAX {

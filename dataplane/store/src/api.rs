@@ -1,9 +1,10 @@
 //! What callers hand to the store and get back. Buffers are raw addresses: the caller keeps them
 //! alive and unshared for the length of the call.
 
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 use std::env;
 
+pub use crate::disks::DiskSettings;
 pub use perigee_rpc::WriteForm;
 
 /// Environment variable with the `host:port` of the master.
@@ -145,6 +146,9 @@ pub struct ReplicaInfo {
     pub transport_endpoint: String,
     /// Protocol of the segment.
     pub protocol: String,
+    /// Memory, or its owner's disk: there the address says nothing. `None` is a kind that this
+    /// build does not know.
+    pub kind: Option<SegmentKind>,
 }
 
 /// What the caller chooses at set-up.
@@ -172,6 +176,9 @@ pub struct StoreConfig {
     pub tenant_id: String,
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,
+    /// Disks for objects that memory has no room for; `None` for none. They are used only if the
+    /// master has `--enable_offload`.
+    pub disks: Option<DiskSettings>,
 }
 
 /// What programs that say nothing else mean: a client that lends nothing, with a master on this
@@ -188,6 +195,7 @@ impl Default for StoreConfig {
             master_server_address: "127.0.0.1:50051".to_owned(),
             tenant_id: "default".to_owned(),
             http_port: None,
+            disks: None,
         }
     }
 }

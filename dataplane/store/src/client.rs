@@ -9,6 +9,7 @@ use crate::addresses::SegmentAddresses;
 use crate::api::StoreConfig;
 use crate::caller_memory::CallerMemory;
 use crate::counting::Counting;
+use crate::disks::Disks;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
@@ -53,6 +54,7 @@ pub struct Store {
     mover: Arc<ReplicaMover>,
     pub(crate) ledger: Arc<LedgerKeeper>,
     bell: Arc<HeartbeatBell>,
+    pub(crate) disks: Arc<Disks>,
     heartbeat: Mutex<Option<Heartbeat>>,
     pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
@@ -80,6 +82,26 @@ fn calls(
         deadline: environment.call_deadline,
         connect_deadline: environment.connect_deadline,
     })
+}
+
+/// How this client moves bytes.
+fn engine_options(
+    identity: Identity,
+    host_id: &str,
+    environment: &StoreEnvironment,
+    rdma: Option<&Arc<Rdma>>,
+    cells: &Arc<ClientCells>,
+) -> ObjectEngineOptions {
+    ObjectEngineOptions {
+        identity,
+        host_id: host_id.to_owned(),
+        routes: environment.routes,
+        shards: environment.client_shards,
+        deadline: environment.transfer_deadline,
+        congestion: environment.congestion.clone(),
+        rdma: rdma.cloned(),
+        observer: Arc::new(Counting(cells.clone())),
+    }
 }
 
 impl Store {
@@ -130,19 +152,11 @@ impl Store {
         ));
         donation.keep_ports(claims);
         let cells = Arc::<ClientCells>::default();
-        let engine = ObjectEngineOptions {
-            identity,
-            host_id: host_id.clone(),
-            routes: environment.routes,
-            shards: environment.client_shards,
-            deadline: environment.transfer_deadline,
-            congestion: environment.congestion.clone(),
-            rdma: rdma.clone(),
-            observer: Arc::new(Counting(cells.clone())),
-        };
+        let engine = engine_options(identity, &host_id, environment, rdma.as_ref(), &cells);
         let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
+        let disks = Arc::new(Disks::new(master.clone(), donation.clone()));
         let addresses = Arc::<SegmentAddresses>::default();
         let unreachable = Arc::new(UnreachableOwners::counted_in(cells.clone()));
         let mover = ReplicaMover::new(
@@ -167,6 +181,7 @@ impl Store {
             mover: Arc::new(mover),
             ledger: Arc::new(ledger),
             bell,
+            disks,
             heartbeat: Mutex::default(),
             memory,
             refusals: Refusals::default(),
@@ -183,8 +198,11 @@ impl Store {
         if self.config.global_segment_bytes > 0 {
             self.donate(self.config.global_segment_bytes)?;
         } else {
-            let (none, number) = self.donation.offers_again();
+            let (none, number) = self.donation.offers_again(false);
             self.master.mount(&none, true, number)?;
+        }
+        if let Some(disks) = &self.config.disks {
+            self.disks.open(disks)?;
         }
         self.registration.publish(&self.donation)?;
         let heartbeat = Heartbeat::start(
@@ -193,6 +211,7 @@ impl Store {
             self.engine.clone(),
             self.mover.clone(),
             self.ledger.clone(),
+            self.disks.clone(),
             self.bell.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
@@ -219,6 +238,7 @@ impl Store {
         let answers = heartbeat.is_none_or(Heartbeat::stop);
         self.mover.stop();
         self.ledger.stop();
+        self.disks.stop();
         if !answers {
             tracing::info!("The master does not answer; it will notice that this client left");
         } else if let Err(error) = self.master.leave() {
@@ -228,6 +248,7 @@ impl Store {
         self.engine.close();
         self.mover.join();
         self.donation.stop();
+        self.disks.close();
         if let Some(rdma) = &self.rdma {
             rdma.close();
         }

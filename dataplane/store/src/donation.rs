@@ -10,7 +10,8 @@ use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, ShortagePolicy};
 use perigee_rdma::Rdma;
 use perigee_rpc::{LentSegments, SegmentOffer};
-use perigee_schemas::Identity;
+use perigee_schemas::{Identity, SegmentKind};
+use perigee_ssd::{Disk, DiskSpec};
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
 use std::collections::BTreeSet;
 use std::mem::{Discriminant, discriminant};
@@ -55,8 +56,13 @@ impl DonationState {
         let ids: BTreeSet<Identity> = self.offers.iter().map(|offer| offer.id).collect();
         assert_eq!(ids.len(), self.offers.len(), "a segment is offered once");
         for offer in &self.offers {
-            let bytes = table.get(offer.id).map(|segment| segment.len() as u64);
-            assert_eq!(bytes, Some(offer.bytes), "what is offered is served whole");
+            match offer.kind {
+                SegmentKind::Memory => {
+                    let bytes = table.get(offer.id).map(|segment| segment.len() as u64);
+                    assert_eq!(bytes, Some(offer.bytes), "what is offered is served whole");
+                }
+                SegmentKind::Disk => assert!(table.disk(offer.id).is_some(), "a disk is served"),
+            }
         }
         let is_offered = |(id, _): &(Identity, Instant)| ids.contains(id);
         assert!(!self.retiring.iter().any(is_offered), "what retires is not offered");
@@ -153,6 +159,7 @@ impl Donation {
             host_id: self.host_id.clone(),
             rendezvous,
             protocol: self.protocol.clone(),
+            kind: SegmentKind::Memory,
         };
         let segment = Arc::new(segment);
         self.table.insert(offer.id, segment.clone());
@@ -168,7 +175,29 @@ impl Donation {
         Ok((offer, state.mounts))
     }
 
-    /// Takes a segment out: no new transfer finds it.
+    /// Begins to serve a disk; the next request that mounts all again has it.
+    pub(crate) fn add_disk(&self, spec: &DiskSpec, disk: Disk) -> Result<(), StoreError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = self.serve(&mut state)?;
+        self.table.insert_disk(spec.id, disk);
+        state.offers.push(SegmentOffer {
+            id: spec.id,
+            bytes: spec.capacity_bytes,
+            base: 0,
+            name: self.name.clone(),
+            endpoint,
+            host_id: self.host_id.clone(),
+            // Its bytes are read by its owner only.
+            rendezvous: String::new(),
+            protocol: self.protocol.clone(),
+            kind: SegmentKind::Disk,
+        });
+        state.mounts += 1;
+        state.debug_check(&self.table);
+        Ok(())
+    }
+
+    /// Takes a segment or a disk out: no new transfer finds it.
     pub(crate) fn remove(&self, id: Identity) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.offers.retain(|offer| offer.id != id);
@@ -176,6 +205,7 @@ impl Donation {
             rdma.withdraw(id);
         }
         self.table.remove(id);
+        self.table.remove_disk(id);
         state.debug_check(&self.table);
         if let Some(server) = &state.server {
             server.withdraw_sharing();
@@ -223,11 +253,22 @@ impl Donation {
         state.offers.clone()
     }
 
-    /// What is on offer, with the number of the request that mounts it all again.
-    pub(crate) fn offers_again(&self) -> (Vec<SegmentOffer>, u64) {
+    /// What is on offer, with the number of the request that mounts it all again. A master that
+    /// does not know disks would take them for memory.
+    pub(crate) fn offers_again(&self, with_disks: bool) -> (Vec<SegmentOffer>, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.mounts += 1;
-        (state.offers.clone(), state.mounts)
+        let mut offers = state.offers.clone();
+        offers.retain(|offer| with_disks || offer.kind == SegmentKind::Memory);
+        (offers, state.mounts)
+    }
+
+    /// The disks on offer, with the number of the request that mounts them.
+    pub(crate) fn disk_offers(&self) -> (Vec<SegmentOffer>, u64) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.mounts += 1;
+        let disks = state.offers.iter().filter(|offer| offer.kind == SegmentKind::Disk);
+        (disks.cloned().collect(), state.mounts)
     }
 
     /// What the master is to know of this client.
@@ -267,6 +308,7 @@ impl Donation {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         for offer in &state.offers {
             self.table.remove(offer.id);
+            self.table.remove_disk(offer.id);
         }
         for (id, _) in &state.retiring {
             self.table.remove(*id);

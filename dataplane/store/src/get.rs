@@ -244,14 +244,15 @@ impl Store {
         }
     }
 
-    /// Nearest replicas first: those on this host, then the rest, starting at a place that differs
-    /// between keys.
+    /// Nearest replicas first: memory of this host, other memory, then disks, starting at a place
+    /// that differs between keys.
     pub(crate) fn order(&self, places: &[ReplicaAddress]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..places.len()).collect();
         if places.len() > 1 {
             let turn = places[0].generation as usize % places.len();
             order.rotate_left(turn);
-            order.sort_by_key(|index| places[*index].segment.host_id != self.host_id);
+            let is_far = |place: &ReplicaAddress| place.segment.host_id != self.host_id;
+            order.sort_by_key(|at| (!places[*at].is_in_memory(), is_far(&places[*at])));
         }
         debug_assert_eq!(order.len(), places.len(), "each replica has its turn");
         order

@@ -1,6 +1,7 @@
 //! The client's own thread: heartbeats, mounting again after the master was restarted, dropping
 //! stale mappings.
 
+use crate::disks::Disks;
 use crate::donation::Donation;
 use crate::ledger::{LedgerKeeper, Prepared};
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
@@ -42,6 +43,7 @@ struct Beat {
     engine: Arc<ObjectEngine>,
     mover: Arc<ReplicaMover>,
     ledger: Arc<LedgerKeeper>,
+    disks: Arc<Disks>,
     stop: Arc<HeartbeatBell>,
     /// Whether the last heartbeat was answered.
     reachable: Arc<AtomicBool>,
@@ -56,6 +58,7 @@ impl Heartbeat {
         engine: Arc<ObjectEngine>,
         mover: Arc<ReplicaMover>,
         ledger: Arc<LedgerKeeper>,
+        disks: Arc<Disks>,
         stop: Arc<HeartbeatBell>,
     ) -> std::io::Result<Self> {
         let reachable = Arc::new(AtomicBool::new(true));
@@ -66,6 +69,7 @@ impl Heartbeat {
             engine,
             mover,
             ledger,
+            disks,
             stop: stop.clone(),
             reachable: reachable.clone(),
             refused: RefCell::default(),
@@ -127,6 +131,9 @@ impl Beat {
                     tracing::info!("The master answers again");
                 }
                 self.mover.set_wanted(pong.has_moves);
+                if pong.has_disk_work {
+                    self.disks.ring();
+                }
                 if !pong.must_mount || self.stop.has_come() || self.mount(pong.epoch) {
                     HEARTBEAT
                 } else {
@@ -165,7 +172,7 @@ impl Beat {
             tracing::warn!("Cannot mount again yet: what lies in the segments is still looked for");
             return false;
         };
-        let (offers, number) = self.donation.offers_again();
+        let (offers, number) = self.donation.offers_again(self.master.knows_disks());
         let form = MountForm { is_remount: true, number, announces: &announces, generation };
         match self.master.mount_as(&offers, &form) {
             Ok(statuses) => {
@@ -173,6 +180,7 @@ impl Beat {
                 self.ledger.mounted();
                 let verdicts = offers.iter().map(|offer| offer.id).zip(statuses);
                 self.tell(verdicts.collect());
+                self.disks.note_mounted();
                 true
             }
             Err(error) => {

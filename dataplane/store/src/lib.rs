@@ -13,6 +13,7 @@ mod client;
 mod codes;
 mod counting;
 mod device_stages;
+mod disks;
 mod donation;
 mod environment;
 mod error;
@@ -36,8 +37,8 @@ mod traffic_log;
 mod unreachable;
 
 pub use api::{
-    CallerRange, GetRequest, PutRequest, RangeRequest, ReplicaInfo, ReplicateConfig, SegmentId,
-    SoftPinAction, StoreConfig,
+    CallerRange, DiskSettings, GetRequest, PutRequest, RangeRequest, ReplicaInfo, ReplicateConfig,
+    SegmentId, SoftPinAction, StoreConfig,
 };
 pub use client::Store;
 pub use codes::count_or_code;

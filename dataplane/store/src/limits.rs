@@ -61,3 +61,28 @@ const _: () = assert!(DEVICE_STAGE_BYTES_MIN <= STAGED_BYTES_MAX);
 pub(crate) const USABLE_STEP_BYTES: u64 = 16 << 20;
 /// Longest pause between two lines about what was read and written, in seconds.
 pub(crate) const REPORT_SECONDS_MAX: u64 = 86_400;
+/// Longest that a disk takes to open, with all that its log has to be looked at.
+pub(crate) const DISK_OPEN_WAIT: Duration = Duration::from_secs(60);
+/// Longest that a disk takes to close.
+pub(crate) const DISK_CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for a thread or a shard of a disk to begin or to end.
+pub(crate) const DISK_STOP: Duration = Duration::from_secs(2);
+/// Longest that a disk takes for the objects of one step.
+pub(crate) const DISK_WRITE_WAIT: Duration = Duration::from_secs(30);
+/// Longest that a disk takes to list what it has.
+pub(crate) const DISK_LIST_WAIT: Duration = Duration::from_secs(60);
+/// Longest that a disk takes to make copies void.
+pub(crate) const BURIAL_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of objects on their way to disks; a disk refuses more than twice as many.
+pub(crate) const DEMOTED_BYTES_IN_FLIGHT: u64 = 32 << 20;
+/// Demotions taken from the master at a time.
+pub(crate) const DEMOTIONS_PER_FETCH: u32 = 256;
+/// For how long after a demotion more are likely...
+pub(crate) const DEMOTION_BUSY: Duration = Duration::from_secs(10);
+/// ... and the pause between two questions then, and otherwise.
+pub(crate) const DEMOTION_BUSY_PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const DEMOTION_PAUSE: Duration = Duration::from_millis(200);
+/// Tombstones taken from the master at a time.
+pub(crate) const TOMBSTONES_PER_FETCH: u32 = 4096;
+/// Pause between two questions for tombstones.
+pub(crate) const KEEPER_PAUSE: Duration = Duration::from_secs(1);

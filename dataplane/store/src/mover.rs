@@ -329,6 +329,7 @@ mod tests {
                 endpoint: String::new(),
                 host_id: String::new(),
                 rendezvous: String::new(),
+                kind: Some(perigee_schemas::SegmentKind::Memory),
             }),
             offset: 0,
             payload_bytes,

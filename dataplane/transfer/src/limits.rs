@@ -34,3 +34,7 @@ const _: () = assert!(SLICE_BYTES_MIN.is_multiple_of(perigee_schemas::extent::BL
 const _: () = assert!(SLICE_BYTES_MAX.is_multiple_of(perigee_schemas::extent::BLOCK_BYTES));
 const _: () = assert!(RAIL_COPIED_BYTES <= RAIL_MESSAGE_BYTES);
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
+
+/// Longest that the bytes of one request take from a disk; the disk itself gives up a little
+/// earlier.
+pub(crate) const DISK_READ_DEADLINE: Duration = Duration::from_secs(6);

@@ -125,6 +125,7 @@ mod tests {
             endpoint: String::new(),
             host_id: String::new(),
             rendezvous: String::new(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         };
         ReplicaAddress {
             segment: Arc::new(segment),

@@ -55,6 +55,9 @@ impl NearMemory {
         {
             return Some(NearMemory::Own(segment));
         }
+        if !place.is_in_memory() {
+            return None;
+        }
         let is_ours = own.get(place.segment.id).is_some();
         let is_here = !host_id.is_empty() && place.segment.host_id == host_id;
         if !routes.shared_memory || is_ours || !is_here {

@@ -1,8 +1,9 @@
-//! The segments that this process owns.
+//! The segments and disks that this process owns.
 
 use perigee_memory::Segment;
 use perigee_memory::shared::SegmentSource;
 use perigee_schemas::Identity;
+use perigee_ssd::Disk;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[derive(Debug, Default)]
 pub struct SegmentTable {
     segments: RwLock<HashMap<Identity, Arc<Segment>>>,
+    disks: RwLock<HashMap<Identity, Disk>>,
 }
 
 impl SegmentTable {
@@ -26,6 +28,21 @@ impl SegmentTable {
     /// The segment of an identity.
     pub fn get(&self, id: Identity) -> Option<Arc<Segment>> {
         self.segments.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Adds a disk.
+    pub fn insert_disk(&self, id: Identity, disk: Disk) {
+        self.disks.write().unwrap_or_else(PoisonError::into_inner).insert(id, disk);
+    }
+
+    /// Takes a disk out: no new transfer finds it.
+    pub fn remove_disk(&self, id: Identity) -> Option<Disk> {
+        self.disks.write().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+
+    /// The disk of an identity.
+    pub fn disk(&self, id: Identity) -> Option<Disk> {
+        self.disks.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
     /// All segments.

@@ -1,6 +1,7 @@
 //! Serving the segments of this process: slices over TCP on shards, whole segments to processes of
 //! this host.
 
+mod disk_read;
 mod owner;
 mod shard_server;
 

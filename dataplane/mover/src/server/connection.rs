@@ -5,7 +5,7 @@
 //! middle of one is cut off.
 
 use super::granted_range::GrantedRange;
-use super::owner::MemoryOwner;
+use super::owner::{FetchRequest, MemoryOwner};
 use super::service::MoveService;
 use super::serving::Serving;
 use super::session::ConnectionState;
@@ -32,6 +32,8 @@ use std::time::Duration;
 struct Spent {
     waited: Duration,
     begun: Duration,
+    /// Reading its bytes from a disk.
+    disk: Duration,
 }
 
 struct Conversation<'a, E: Environment, O: MemoryOwner> {
@@ -121,13 +123,14 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let begun = environment.now();
         let waited = if self.tells_times { environment.core_wait() } else { Duration::ZERO };
         let mut verdicts = judge(self.service, request);
+        let disk = self.fetch(request, &mut verdicts).await;
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
         let memory = verdicts.iter().flatten().map(GrantedRange::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
         let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
         self.connection.state.counters.served(bytes, refused);
-        let spent = Spent { waited, begun };
+        let spent = Spent { waited, begun, disk };
         let served = match request.direction {
             Direction::Read => self.serve_read(number, request, &mut verdicts, spent).await,
             Direction::Write => self.serve_write(number, request, &mut verdicts, spent).await,
@@ -140,6 +143,27 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         };
         counted.record(served.is_ok() && refused == 0);
         served
+    }
+
+    /// Has pieces fetched that do not lie in memory. Returns how long that took.
+    async fn fetch(&self, request: &MoveRequest, verdicts: &mut Vec<Verdict>) -> Duration {
+        if !matches!(verdicts.first(), Some(Err(Status::SegmentNotFound))) {
+            return Duration::ZERO;
+        }
+        let environment = self.connection.environment();
+        let begun = environment.now();
+        let wanted = FetchRequest {
+            scope: request.scope,
+            direction: request.direction,
+            pieces: &request.pieces,
+            guards: &request.guards,
+        };
+        let fetched = self.service.owner.fetch(environment, &wanted).await;
+        if let Some(fetched) = fetched {
+            debug_assert_eq!(fetched.len(), verdicts.len(), "one verdict per piece");
+            *verdicts = fetched;
+        }
+        environment.now().saturating_sub(begun)
     }
 
     async fn serve_read(
@@ -196,8 +220,8 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
     fn times(&self, spent: Spent, arriving: Duration) -> Option<ServerTimes> {
         self.tells_times.then(|| {
             let here = self.connection.environment().now().saturating_sub(spent.begun);
-            let copied = here.saturating_sub(arriving);
-            ServerTimes { waited: spent.waited, copied, disk: Duration::ZERO }
+            let copied = here.saturating_sub(arriving).saturating_sub(spent.disk);
+            ServerTimes { waited: spent.waited, copied, disk: spent.disk }
         })
     }
 

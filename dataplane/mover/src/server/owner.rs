@@ -1,4 +1,5 @@
-//! What a server asks of the owner of memory: which ranges a request may use.
+//! What a server asks of the owner of memory: which ranges a request may use, and bytes that lie
+//! elsewhere.
 //! Invariant: a range is found only with the right to use its memory.
 
 use super::granted_range::GrantedRange;
@@ -6,6 +7,8 @@ use super::session::ConnectionState;
 use crate::scope::Scope;
 use crate::wire::{Guard, Piece};
 use perigee_schemas::{Direction, Status};
+use perigee_shard::Environment;
+use std::future::Future;
 
 /// A piece that a peer asks for.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,19 @@ pub struct PieceRequest<'a> {
     pub guard: Option<&'a Guard>,
 }
 
+/// All pieces of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchRequest<'a> {
+    /// What their offsets count from.
+    pub scope: Scope,
+    /// Which way their bytes go.
+    pub direction: Direction,
+    /// Where they lie, and their lengths.
+    pub pieces: &'a [Piece],
+    /// The word of each piece that must have its value; none, or one per piece.
+    pub guards: &'a [Guard],
+}
+
 /// Memory of this process that peers may read and write.
 pub trait MemoryOwner: Send + Sync + 'static {
     /// What one connection has beside its moves.
@@ -30,4 +46,16 @@ pub trait MemoryOwner: Send + Sync + 'static {
     /// # Errors
     /// Why it must not be moved.
     fn find(&self, request: &PieceRequest<'_>) -> Result<GrantedRange, Status>;
+
+    /// Brings pieces that do not lie in memory to where they can be sent from: a verdict on each,
+    /// within a bounded time. `None`: there is nothing else that the request could mean. Asked only
+    /// after [`MemoryOwner::find`] has found no such memory.
+    fn fetch<E: Environment>(
+        &self,
+        environment: &E,
+        request: &FetchRequest<'_>,
+    ) -> impl Future<Output = Option<Vec<Result<GrantedRange, Status>>>> {
+        let _ = (environment, request);
+        std::future::ready(None)
+    }
 }

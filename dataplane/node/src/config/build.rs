@@ -5,8 +5,8 @@ use super::{HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_schemas::TenantId;
-use perigee_settings::congestion;
-use perigee_store::StoreEnvironment;
+use perigee_settings::{Variables, congestion};
+use perigee_store::{DiskSettings, StoreEnvironment};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub(super) fn node_config(
         segment_bytes: settings.integer("global_segment_size"),
         protocol: settings.text("protocol").to_owned(),
         device_names: settings.text("device_names").to_owned(),
+        disks: disks(settings, environment, &mut warnings)?,
         tenant: tenant(settings)?,
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
         drain: drain(settings),
@@ -109,6 +110,24 @@ fn master(settings: &Settings) -> Result<String, FlagError> {
 fn tenant(settings: &Settings) -> Result<TenantId, FlagError> {
     let parsed = TenantId::parse(settings.text("tenant_id"));
     parsed.map_err(|error| refuse(settings, "tenant_id", &error.to_string()))
+}
+
+fn disks(
+    settings: &Settings,
+    environment: &ProcessEnvironment,
+    warnings: &mut Vec<String>,
+) -> Result<Option<DiskSettings>, FlagError> {
+    let path = settings.text("ssd_offload_path");
+    if settings.bool("enable_offload") {
+        let variable = |name: &str| environment.get(name).map(str::to_owned);
+        let disks = DiskSettings::read(path, &Variables::new(&variable));
+        return disks.map(Some).map_err(|error| FlagError::Conflict(error.to_string()));
+    }
+    if settings.is_given("ssd_offload_path") {
+        let text = "Setting `ssd_offload_path` has no effect without enable_offload";
+        warnings.push(text.to_owned());
+    }
+    Ok(None)
 }
 
 fn drain(settings: &Settings) -> Option<StopDrain> {

@@ -5,10 +5,10 @@ use crate::limits::{
     CPU_NUMBER_MAX, DATA_SHARDS_MAX, DRAIN_TIMEOUT_MS_MAX, POLL_US_MAX, PORT_MAX,
     SEGMENT_BYTES_MAX, THREADS_MAX, WAIT_MS_MAX,
 };
-use perigee_flags::{ALLOW_UNBUILT, Flag, LOG_FLAGS, Program, ValueKind};
+use perigee_flags::{Flag, LOG_FLAGS, Program, ValueKind};
 
 const DUMMY_CLIENTS: &str = "RPC service for dummy clients";
-const SSD: &str = "SSD tier";
+const SSD_SERVER: &str = "copies on a disk are served over the data port";
 const ARENA: &str = "use --huge_pages for donated memory; there is no arena";
 
 /// The node as its settings see it.
@@ -122,14 +122,27 @@ const MEMORY: &[Flag] = &[
         "Bytes of the arena for mapped buffers",
     )
     .ignored(ARENA),
-    Flag::new("enable_offload", ValueKind::Bool, "false", "Move objects to an SSD").guarantee(SSD),
+    Flag::new(
+        "enable_offload",
+        ValueKind::Bool,
+        "false",
+        "Write objects to this host's disks before they are evicted; the master must have \
+         enable_offload, too",
+    ),
+    Flag::new(
+        "ssd_offload_path",
+        ValueKind::Text,
+        "",
+        "Folder on a disk, or several and commas; empty takes \
+         MOONCAKE_OFFLOAD_FILE_STORAGE_PATH, else /data/file_storage",
+    ),
     Flag::new(
         "start_offload_rpc_server",
         ValueKind::Bool,
         "true",
         "Serve reads of objects on the SSD",
     )
-    .not_built(SSD),
+    .ignored(SSD_SERVER),
 ];
 
 const HTTP: &[Flag] = &[
@@ -169,7 +182,6 @@ const STOP: &[Flag] = &[
 ];
 
 const DATA_PATH: &[Flag] = &[
-    ALLOW_UNBUILT,
     Flag::new(
         "shared_memory",
         ValueKind::Bool,

@@ -29,7 +29,7 @@ fn tables_are_sound() {
 
 /// Flags that need another value than any, or another flag beside them.
 const HINTS: &[&[&str]] = &[
-    &["--allow_unbuilt=true", "--enable_offload"],
+    &["--ssd_offload_path=/disk", "--enable_offload"],
     &["--host=here"],
     &["--master_server_address=there:1"],
     &["--metadata_server=P2PHANDSHAKE"],
@@ -157,14 +157,23 @@ fn a_stop_drains_for_as_long_as_is_said() {
 
 #[test]
 fn features_not_built_are_named_in_one_warning() {
-    let text = load(&["--enable_offload"]).unwrap_err().to_string();
-    assert!(text.contains("SSD tier") && text.contains("--allow_unbuilt"), "{text}");
-    let unbuilt = ["--threads=8", "--local_buffer_size=1GB", "--enable_offload"];
-    let config = load(&[&unbuilt[..], &["--allow_unbuilt"]].concat()).unwrap();
+    let unbuilt = ["--threads=8", "--local_buffer_size=1GB"];
+    let config = load(&unbuilt).unwrap();
     assert_eq!(config.warnings.len(), 1);
-    for part in ["threads", "local_buffer_size", "dummy clients", "enable_offload"] {
+    for part in ["threads", "local_buffer_size", "dummy clients"] {
         assert!(config.warnings[0].contains(part), "{part}: {}", config.warnings[0]);
     }
+}
+
+#[test]
+fn disks_are_named_by_flag_or_variable_and_only_with_the_switch() {
+    let disks = load(&["--enable_offload", "--ssd_offload_path=/a,/b"]).unwrap().disks.unwrap();
+    assert_eq!(disks.paths, [Path::new("/a"), Path::new("/b")]);
+    let text = load(&["--enable_offload", "--ssd_offload_path=a"]).unwrap_err().to_string();
+    assert!(text.contains("ssd_offload_path") && text.contains("absolute"), "{text}");
+    let idle = load(&["--ssd_offload_path=/a"]).unwrap();
+    assert!(idle.disks.is_none() && idle.warnings[0].contains("enable_offload"));
+    assert_eq!(load(&[]).unwrap().disks, None);
 }
 
 #[test]

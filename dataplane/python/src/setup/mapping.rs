@@ -2,7 +2,7 @@
 //! because a misspelt setting must not silently mean the default; it is no error, because clients
 //! hand on whatever they were given.
 
-use super::{ParsedSetup, SetupError, invalid, notices};
+use super::{ParsedSetup, SetupError, disks, invalid};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
 use perigee_memory::size::parse_bytes;
 use perigee_store::api::StoreConfig;
@@ -97,7 +97,9 @@ impl Texts {
 pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupError> {
     let mut texts = Texts::read(config)?;
     let mut logged = std::mem::take(&mut texts.notices);
-    logged.extend(notices(texts.flag("enable_ssd_offload")?, &texts.text("ssd_offload_path", "")));
+    let (disks, notices) =
+        disks(texts.flag("enable_ssd_offload")?, &texts.text("ssd_offload_path", ""))?;
+    logged.extend(notices);
     if !texts.text("ipc_socket_path", "").is_empty() {
         logged.push(IPC_SOCKET_NOTICE.to_owned());
     }
@@ -117,6 +119,7 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupErro
             master_server_address: texts.text("master_server_addr", &usual.master_server_address),
             tenant_id: texts.text("tenant_id", &usual.tenant_id),
             http_port: serve_http.then_some(http_port),
+            disks,
         },
     })
 }

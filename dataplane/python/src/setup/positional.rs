@@ -1,7 +1,7 @@
 //! `setup` with seven positions and optional extras, any of them by keyword. Invariant: unknown
 //! keywords are reported before anything else, all at once and nothing beside them.
 
-use super::{ParsedSetup, SetupError, mismatch, notices};
+use super::{ParsedSetup, SetupError, disks, mismatch};
 use crate::arguments::{Count, type_name};
 use crate::engine::{EngineClient, EngineHandle, EngineSession};
 use crate::limits::DEFAULT_HTTP_PORT;
@@ -148,9 +148,10 @@ pub(super) fn parse(
     let http_port = values.port("client_http_port")?;
     let serve_http = values.flag("enable_client_http_server")?;
     let ssd_path = values.text("ssd_offload_path", "")?;
+    let (disks, notices) = disks(values.flag("enable_ssd_offload")?, &ssd_path)?;
     Ok(ParsedSetup {
         engine: values.engine()?,
-        notices: notices(values.flag("enable_ssd_offload")?, &ssd_path),
+        notices,
         config: StoreConfig {
             local_hostname: values.text("local_hostname", "")?,
             metadata_server: values.text("metadata_server", "")?,
@@ -161,6 +162,7 @@ pub(super) fn parse(
             master_server_address: values.text("master_server_addr", "")?,
             tenant_id: values.text("tenant_id", &StoreConfig::default().tenant_id)?,
             http_port: serve_http.then_some(http_port),
+            disks,
         },
     })
 }

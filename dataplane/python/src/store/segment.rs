@@ -170,19 +170,20 @@ impl StoreClient {
         self.unmount(py, &segment_ids, grace_period_seconds)
     }
 
-    /// Withdraw the SSD tier. Returns 0: this build lends none, so there is nothing left to
-    /// withdraw.
+    /// Withdraw this client's disks; what lies only there is gone after the grace. Returns 0, also
+    /// without disks, or a negative code.
     #[pyo3(signature = (grace_period_seconds = Count(0)))]
     fn unmount_local_disk_segment(&self, py: Python<'_>, grace_period_seconds: Count) -> i32 {
         if grace_period_seconds.0 > MAX_GRACE_S {
             return Status::InvalidParams.code();
         }
-        self.call(py, || NOT_OPEN, |_| Status::Ok.code())
+        let grace_ms = grace_period_seconds.0 * 1000;
+        self.call(py, || NOT_OPEN, |session| session.store().unmount_disks(grace_ms).code())
     }
 
-    /// Returns how many reads of the SSD tier this client served: none, the tier is not built yet.
-    fn get_offload_rpc_read_count(&self) -> u64 {
-        0
+    /// Returns how many reads this client's disks have served; 0 without disks.
+    fn get_offload_rpc_read_count(&self, py: Python<'_>) -> u64 {
+        self.call(py, || 0, |session| session.store().disk_reads())
     }
 }
 

@@ -20,13 +20,12 @@ pub(super) const CONFIGURATION: Group = Group {
             &["MOONCAKE_TENANT_ID"],
             Honoured("tenant whose keys this client means, setup keyword tenant_id"),
         ),
-        (
-            &["MOONCAKE_OFFLOAD_ENABLED"],
-            Honoured("setup keyword enable_ssd_offload, which warns: the SSD tier is not built"),
-        ),
+        (&["MOONCAKE_OFFLOAD_ENABLED"], Honoured("setup keyword enable_ssd_offload")),
         (
             &["MOONCAKE_OFFLOAD_FILE_STORAGE_PATH"],
-            Honoured("setup keyword ssd_offload_path, which the SSD tier would use"),
+            Honoured(
+                "folder of objects that memory has no room for, setup keyword ssd_offload_path",
+            ),
         ),
         (
             &[
@@ -66,7 +65,10 @@ pub(super) const STORE: Group = Group {
             &["MC_STORE_CLIENT_METRIC_BANDWIDTH"],
             NotNeeded("rates follow from the byte counters of the HTTP port"),
         ),
-        (&["MC_STORE_CLUSTER_ID"], NotBuilt("metrics have no label for the cluster")),
+        (
+            &["MC_STORE_CLUSTER_ID"],
+            Honoured("cluster whose objects a disk keeps; metrics have no label for it"),
+        ),
         (&["MC_STORE_CLIENT_SETUP_RETRIES"], NotNeeded("a data port is bound before it is named")),
         (
             &["MOONCAKE_STORE_CHECKSUM"],

@@ -1,51 +1,85 @@
 //! Variables of what keeps objects outside of memory: SSD, shared files, snapshots, NVMe.
 
 use super::Group;
-use super::MooncakeEffect::NotBuilt;
+use super::MooncakeEffect::{Honoured, NotBuilt, NotNeeded};
 
 pub(super) const SSD: Group = Group {
     title: "SSD tier",
-    entries: &[(
-        &[
-            "ENABLE_EVICTION",
-            "MC_FILEREAD_WORKERS",
-            "MOONCAKE_BUCKET_EVICTION_POLICY",
-            "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
-            "MOONCAKE_DISK_EVICTION_HIGH_WATERMARK_RATIO",
-            "MOONCAKE_DISK_EVICTION_LOW_WATERMARK_RATIO",
-            "MOONCAKE_OFFLOAD_BUCKET_DISK_SCAN_CACHE_MS",
-            "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY",
-            "MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT",
-            "MOONCAKE_OFFLOAD_BUCKET_MAX_PHYSICAL_BYTES",
-            "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE",
-            "MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES",
-            "MOONCAKE_OFFLOAD_CLIENT_BUFFER_GC_INTERVAL_SECONDS",
-            "MOONCAKE_OFFLOAD_CLIENT_BUFFER_GC_TTL_MS",
-            "MOONCAKE_OFFLOAD_DISK_EVICTION_HIGH_WATERMARK_RATIO",
-            "MOONCAKE_OFFLOAD_DISK_EVICTION_LOW_WATERMARK_RATIO",
-            "MOONCAKE_OFFLOAD_ENABLE_DISK_WATERMARK_EVICTION",
-            "MOONCAKE_OFFLOAD_ENABLE_EVICTION",
-            "MOONCAKE_OFFLOAD_FSDIR",
-            "MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS",
-            "MOONCAKE_OFFLOAD_LOCAL_BUFFER_SIZE_BYTES",
-            "MOONCAKE_OFFLOAD_SCANMETA_ITERATOR_KEYS_LIMIT",
-            "MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR",
-            "MOONCAKE_OFFLOAD_TOTAL_KEYS_LIMIT",
-            "MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES",
-            "MOONCAKE_OFFLOAD_USE_URING",
-            "MOONCAKE_OFFSET_EVICTION_POLICY",
-            "MOONCAKE_OFFSET_HIGH_RATIO",
-            "MOONCAKE_OFFSET_LOW_RATIO",
-            "MOONCAKE_OFFSET_MAX_CAPACITY_NODES",
-            "MOONCAKE_OFFSET_MAX_EVICT_PER_OFFLOAD",
-            "MOONCAKE_OFFSET_PERSIST_INTERVAL_SECONDS",
-            "MOONCAKE_OFFSET_PERSIST_MODE",
-            "MOONCAKE_OFFSET_RECORD_CRC",
-            "MOONCAKE_SCANMETA_ITERATOR_KEYS_LIMIT",
-            "MOONCAKE_USE_URING",
-        ],
-        NotBuilt("the SSD tier"),
-    )],
+    entries: &[
+        (
+            &["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"],
+            Honoured("most bytes on the disks of a client"),
+        ),
+        (
+            &["MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES"],
+            Honoured("bytes of a segment of the log, 16 MiB to 1 GiB"),
+        ),
+        (
+            &[
+                "MOONCAKE_BUCKET_EVICTION_POLICY",
+                "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
+                "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY",
+                "MOONCAKE_OFFSET_EVICTION_POLICY",
+                "MOONCAKE_OFFSET_MAX_EVICT_PER_OFFLOAD",
+            ],
+            NotNeeded("a full log uses its oldest segment again"),
+        ),
+        (
+            &[
+                "ENABLE_EVICTION",
+                "MOONCAKE_DISK_EVICTION_HIGH_WATERMARK_RATIO",
+                "MOONCAKE_DISK_EVICTION_LOW_WATERMARK_RATIO",
+                "MOONCAKE_OFFLOAD_DISK_EVICTION_HIGH_WATERMARK_RATIO",
+                "MOONCAKE_OFFLOAD_DISK_EVICTION_LOW_WATERMARK_RATIO",
+                "MOONCAKE_OFFLOAD_ENABLE_DISK_WATERMARK_EVICTION",
+                "MOONCAKE_OFFLOAD_ENABLE_EVICTION",
+                "MOONCAKE_OFFSET_HIGH_RATIO",
+                "MOONCAKE_OFFSET_LOW_RATIO",
+            ],
+            NotNeeded("a log never takes more than its limit"),
+        ),
+        (
+            &[
+                "MOONCAKE_OFFLOAD_BUCKET_DISK_SCAN_CACHE_MS",
+                "MOONCAKE_OFFLOAD_BUCKET_KEYS_LIMIT",
+                "MOONCAKE_OFFLOAD_BUCKET_MAX_PHYSICAL_BYTES",
+                "MOONCAKE_OFFLOAD_TOTAL_KEYS_LIMIT",
+                "MOONCAKE_OFFSET_MAX_CAPACITY_NODES",
+            ],
+            NotNeeded("objects are written in batches of any number, and no index bounds them"),
+        ),
+        (
+            &[
+                "MOONCAKE_OFFLOAD_CLIENT_BUFFER_GC_INTERVAL_SECONDS",
+                "MOONCAKE_OFFLOAD_CLIENT_BUFFER_GC_TTL_MS",
+                "MOONCAKE_OFFLOAD_LOCAL_BUFFER_SIZE_BYTES",
+            ],
+            NotNeeded("bytes pass through at most 128 MiB per disk, given back when they are sent"),
+        ),
+        (
+            &[
+                "MC_FILEREAD_WORKERS",
+                "MOONCAKE_OFFLOAD_HEARTBEAT_INTERVAL_SECONDS",
+                "MOONCAKE_OFFLOAD_SCANMETA_ITERATOR_KEYS_LIMIT",
+                "MOONCAKE_OFFLOAD_USE_URING",
+                "MOONCAKE_SCANMETA_ITERATOR_KEYS_LIMIT",
+                "MOONCAKE_USE_URING",
+            ],
+            NotNeeded("a disk has a shard of its own, on io_uring where there is one"),
+        ),
+        (
+            &[
+                "MOONCAKE_OFFSET_PERSIST_INTERVAL_SECONDS",
+                "MOONCAKE_OFFSET_PERSIST_MODE",
+                "MOONCAKE_OFFSET_RECORD_CRC",
+            ],
+            NotNeeded("everything on a disk has a checksum and is found again"),
+        ),
+        (
+            &["MOONCAKE_OFFLOAD_FSDIR", "MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR"],
+            NotBuilt("there is one way to store objects, the log"),
+        ),
+    ],
 };
 
 pub(super) const FILES: Group = Group {

@@ -200,6 +200,7 @@ fn descriptors(
             address: segment.base.wrapping_add(location.offset),
             transport_endpoint: segment.name.clone(),
             protocol: segment.protocol.clone(),
+            kind: segment.kind,
         }
     };
     Ok(places.locations_of(index).iter().map(describe).collect())

@@ -6,7 +6,7 @@ use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
 use perigee_rpc::{MountForm, SegmentOffer};
-use perigee_schemas::Status;
+use perigee_schemas::{SegmentKind, Status};
 use std::path::Path;
 use std::time::Duration;
 
@@ -116,6 +116,23 @@ impl Store {
             self.registration.renew(&self.donation);
         }
         settled.into_iter().find(|status| *status != Status::Ok).unwrap_or(Status::Ok)
+    }
+
+    /// Withdraws this client's disks: nothing more is written there, and what lies only there is
+    /// gone after `grace_ms`. `Ok` without disks, too.
+    pub fn unmount_disks(&self, grace_ms: u64) -> Status {
+        let disks = self.donation.offers().into_iter();
+        let ids: Vec<SegmentId> =
+            disks.filter(|offer| offer.kind == SegmentKind::Disk).map(|offer| offer.id).collect();
+        match ids.is_empty() {
+            true => self.while_open().err().unwrap_or(Status::Ok),
+            false => self.unmount_segments(&ids, grace_ms),
+        }
+    }
+
+    /// Reads that this client's disks have served.
+    pub fn disk_reads(&self) -> u64 {
+        self.disks.reads()
     }
 
     /// Registers memory of the caller, on this host or on an accelerator. Refuses what overlaps

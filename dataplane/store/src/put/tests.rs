@@ -16,6 +16,7 @@ fn place(id: u128) -> ReplicaAddress {
             endpoint: String::new(),
             host_id: String::new(),
             rendezvous: String::new(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         }),
         offset: 0,
         payload_bytes: 0,

@@ -48,6 +48,7 @@ pub(crate) fn config(cluster: &Cluster, name: &str, segment_bytes: u64) -> Store
         master_server_address: cluster.address().to_string(),
         tenant_id: "default".to_owned(),
         http_port: None,
+        disks: None,
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::cluster::{ANY, data, get, master, put, store, until};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
 use perigee_schemas::limits::SEGMENTS_PER_PAGE;
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_service::Cluster;
 use perigee_store::ReplicateConfig;
 use std::collections::BTreeSet;
@@ -27,6 +27,7 @@ fn forged(id: u128, bytes: u64, endpoint: &str, host_id: &str) -> SegmentOffer {
         host_id: host_id.to_owned(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        kind: SegmentKind::Memory,
     }
 }
 

@@ -5,6 +5,7 @@
 mod calls;
 mod cluster;
 mod devices;
+mod disks;
 mod drains;
 mod forged;
 mod membership;
@@ -13,5 +14,6 @@ mod rails;
 mod restart;
 mod tasks;
 mod tenants;
+mod tier;
 mod unreachable;
 mod vanishing;

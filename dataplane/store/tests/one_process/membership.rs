@@ -5,7 +5,7 @@ use crate::cluster::{ANY, config, environment, master, master_telling, store, un
 use perigee_discovery::{Directory, DiscoverySettings};
 use perigee_metadata::MetadataServer;
 use perigee_rpc::{ClientOptions, LentSegments, MasterClient, SegmentOffer};
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_service::Cluster;
 use perigee_store::{Store, StoreConfig};
 use std::sync::mpsc::channel;
@@ -44,6 +44,7 @@ fn offer(id: u16, name: &str) -> SegmentOffer {
         host_id: "host".to_owned(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        kind: SegmentKind::Memory,
     }
 }
 

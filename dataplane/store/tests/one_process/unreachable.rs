@@ -6,7 +6,7 @@
 use crate::cluster::{ANY, master, on, piece, put, store, until};
 use perigee_metrics::{BuildInfo, Samples};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer, WirePlacement, WriteForm};
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_service::Cluster;
 use perigee_store::{GetRequest, RangeRequest, Store, TaskSpec, TaskState};
 use std::net::TcpListener;
@@ -28,6 +28,7 @@ fn mount_away(cluster: &Cluster, keys: &[&str]) {
         host_id: "another host".to_owned(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        kind: SegmentKind::Memory,
     };
     assert_eq!(owner.mount(&[offer], false, 1).unwrap(), [Status::Ok]);
     let wanted = WirePlacement { replica_num: 1, ..WirePlacement::default() };

@@ -3,7 +3,7 @@
 
 use crate::cluster::{ANY, data, get, master, on, piece, put, store};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_service::Cluster;
 use perigee_store::{PutRequest, ReplicateConfig, Store};
 use std::io::{Read, Write};
@@ -33,6 +33,7 @@ fn offer_of(cluster: &Cluster, owner: &Store) -> SegmentOffer {
         host_id: segment.host_id,
         rendezvous: segment.rendezvous,
         protocol: segment.protocol,
+        kind: SegmentKind::Memory,
     }
 }
 

@@ -69,7 +69,8 @@ impl RailJobs {
         for (index, job) in far {
             let name = job.place.segment.endpoint.as_str();
             let endpoint = endpoints.entry(name).or_insert_with(|| Arc::<str>::from(name));
-            let route = route(rdma, endpoint, job);
+            let in_memory = job.place.is_in_memory();
+            let route = in_memory.then(|| route(rdma, endpoint, job)).flatten();
             let prepared = route.and_then(|to| RailJob::new(rdma, &mut loan, (index, job), to));
             match prepared {
                 Some(prepared) => jobs.push(prepared),

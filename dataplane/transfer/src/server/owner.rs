@@ -1,14 +1,16 @@
 //! What peers may read and write: the segments of this process, under the generations of their
-//! objects.
+//! objects, and what its disks have.
 //! Invariant: a range exists only while its segment is kept mapped.
 
+use super::disk_read::{read_disk, refused};
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
+use perigee_mover::{FetchRequest, GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
 use perigee_rdma::PeerSession;
 use perigee_schemas::extent::GENERATION_BYTES;
 use perigee_schemas::{Direction, Status};
+use perigee_shard::Environment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -37,6 +39,21 @@ impl MemoryOwner for SegmentTable {
         let kept = (Arc::as_ptr(&segment) as usize, segment as perigee_shard::Guard);
         // SAFETY: the range was checked against its segment, which is kept mapped.
         Ok(unsafe { GrantedRange::new(first, bytes, kept) })
+    }
+
+    async fn fetch<E: Environment>(
+        &self,
+        environment: &E,
+        request: &FetchRequest<'_>,
+    ) -> Option<Vec<Result<GrantedRange, Status>>> {
+        let Scope::Segment(id) = request.scope else {
+            return None;
+        };
+        let disk = self.disk(id)?;
+        match request.direction {
+            Direction::Read => Some(read_disk(environment, &disk, request).await),
+            Direction::Write => Some(refused(request, Status::NotSupported)),
+        }
     }
 }
 

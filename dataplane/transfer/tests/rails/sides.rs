@@ -77,6 +77,7 @@ impl Owner {
             endpoint: server.address().to_string(),
             host_id: "there".to_owned(),
             rendezvous: String::new(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         };
         Self { rails, table, address: Arc::new(address), server: Some(server) }
     }

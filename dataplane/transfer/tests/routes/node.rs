@@ -53,6 +53,7 @@ pub(crate) fn node_at(ip: &str) -> Node {
         endpoint: server.address().to_string(),
         host_id: "here".to_owned(),
         rendezvous,
+        kind: Some(perigee_schemas::SegmentKind::Memory),
     };
     Node { table, server: Some(server), address: Arc::new(address) }
 }

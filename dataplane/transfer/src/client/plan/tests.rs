@@ -14,6 +14,7 @@ fn place(segment: u128, offset: u64, payload_bytes: u64) -> ReplicaAddress {
         endpoint: "127.0.0.1:1".to_owned(),
         host_id: String::new(),
         rendezvous: String::new(),
+        kind: Some(perigee_schemas::SegmentKind::Memory),
     };
     ReplicaAddress { segment: Arc::new(segment), offset, payload_bytes, generation: 7 }
 }

@@ -1,0 +1,188 @@
+//! The disks of a client: opened with it, announced to the master, written to and cleaned by two
+//! threads of their own.
+//!
+//! Objects of the client's memory are written to them before they are evicted. The master decides
+//! which; it alone knows where the copies lie. The invariant: a copy that the master has not taken
+//! is made void, and a tombstone is confirmed only when the disk has it for good. A disk that fails
+//! is withdrawn; memory goes on without it.
+
+mod announcement;
+mod context;
+mod demotion;
+mod keeper;
+mod settings;
+mod shard;
+mod signal;
+mod writer;
+
+pub use settings::DiskSettings;
+
+use crate::donation::Donation;
+use crate::error::StoreError;
+use crate::limits::{DISK_CLOSE_WAIT, DISK_OPEN_WAIT, DISK_STOP};
+use context::{DiskContext, OwnedDisk};
+use keeper::Keeper;
+use perigee_rpc::MasterClient;
+use perigee_schemas::Status;
+use perigee_ssd::{Disk, DiskOptions, OpenedDisk};
+use shard::DiskShard;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use writer::Writer;
+
+/// The disks of one client and their threads. Without disks it does nothing.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    context: Arc<DiskContext>,
+    running: Mutex<OpenDisks>,
+}
+
+#[derive(Debug, Default)]
+struct OpenDisks {
+    disks: Vec<Disk>,
+    shards: Vec<DiskShard>,
+    /// Closed by each thread when it ends.
+    ended: Vec<Receiver<()>>,
+}
+
+impl Disks {
+    pub(crate) fn new(master: Arc<MasterClient>, donation: Arc<Donation>) -> Self {
+        let context = DiskContext {
+            master,
+            donation,
+            signal: Arc::default(),
+            mounts: AtomicU64::new(1),
+            order: Mutex::default(),
+        };
+        Self { context: Arc::new(context), running: Mutex::default() }
+    }
+
+    /// Opens all disks and begins to serve and to fill them.
+    ///
+    /// # Errors
+    /// A disk cannot be used; the message names it and says what to do. None is in use then.
+    pub(crate) fn open(&self, settings: &DiskSettings) -> Result<(), StoreError> {
+        let opened = settings.paths.iter().map(|path| self.open_one(path, settings));
+        let opened: Vec<(DiskShard, OpenedDisk)> = opened.collect::<Result<_, _>>()?;
+        let mut running = self.running();
+        let mut owned = Vec::with_capacity(opened.len());
+        for (shard, OpenedDisk { disk, spec, survivors }) in opened {
+            tracing::info!(
+                disk = %spec.id,
+                folder = %spec.folder.display(),
+                capacity_bytes = spec.capacity_bytes,
+                "Objects that memory has no room for go to this disk"
+            );
+            self.context.donation.add_disk(&spec, disk.clone())?;
+            running.shards.push(shard);
+            running.disks.push(disk.clone());
+            owned.push(OwnedDisk { id: spec.id, disk, found: survivors });
+        }
+        if !self.mount()? {
+            return Ok(());
+        }
+        let writer = Writer::new(self.context.clone(), &owned);
+        let keeper = Keeper::new(self.context.clone(), owned);
+        let ended = [
+            begin("perigee-demote", move |end| writer.run(end))?,
+            begin("perigee-disks", move |end| keeper.run(end))?,
+        ];
+        running.ended.extend(ended);
+        Ok(())
+    }
+
+    fn open_one(
+        &self,
+        path: &Path,
+        settings: &DiskSettings,
+    ) -> Result<(DiskShard, OpenedDisk), StoreError> {
+        let shard = DiskShard::start()?;
+        let signal = self.context.signal.clone();
+        let options = DiskOptions {
+            path: path.to_owned(),
+            capacity_bytes: settings.capacity_bytes,
+            segment_bytes: settings.segment_bytes,
+            cluster: settings.cluster.clone(),
+            on_event: Arc::new(move |_| signal.ring()),
+        };
+        let opened = shard.open(options).wait(DISK_OPEN_WAIT);
+        let opened = opened.map_err(|error| {
+            StoreError::System(format!("The disk at {}: {error}", path.display()))
+        })?;
+        Ok((shard, opened.map_err(|error| StoreError::System(error.to_string()))?))
+    }
+
+    /// Offers the disks; false if the master takes none at all. One may be refused for a while: as
+    /// long as the master takes an earlier process with it to be alive. Heartbeats try again.
+    fn mount(&self) -> Result<bool, StoreError> {
+        let DiskContext { donation, master, .. } = &*self.context;
+        let knows_disks = master.knows_disks();
+        let (disks, number) = donation.disk_offers();
+        if knows_disks {
+            let verdicts = master.mount(&disks, false, number)?;
+            if !verdicts.contains(&Status::UnavailableInCurrentMode) {
+                return Ok(true);
+            }
+        }
+        let why = if knows_disks { "has no --enable_offload" } else { "is too old to know disks" };
+        tracing::warn!("The master {why}, so the disks of this client stay unused");
+        disks.iter().for_each(|offer| donation.remove(offer.id));
+        Ok(false)
+    }
+
+    /// Reads that they have served.
+    pub(crate) fn reads(&self) -> u64 {
+        self.running().disks.iter().map(|disk| disk.status().counters.read_pieces).sum()
+    }
+
+    /// The master has mounted all of this client's segments and disks again.
+    pub(crate) fn note_mounted(&self) {
+        self.context.mounts.fetch_add(1, Ordering::AcqRel);
+        self.context.signal.ring();
+    }
+
+    /// The master has something to be done for the disks.
+    pub(crate) fn ring(&self) {
+        self.context.signal.ring();
+    }
+
+    /// Tells the threads to end, and waits for that for a bounded time. What they have in hand is
+    /// left to the master's deadlines.
+    pub(crate) fn stop(&self) {
+        self.context.signal.stop();
+        for ended in std::mem::take(&mut self.running().ended) {
+            // An error is a thread that has ended, or one that is left to end by itself.
+            let _ = ended.recv_timeout(DISK_STOP);
+        }
+    }
+
+    /// Closes the disks, so that the next start is quick. Call after the last reader has gone.
+    pub(crate) fn close(&self) {
+        let OpenDisks { disks, shards, .. } = std::mem::take(&mut *self.running());
+        let closing: Vec<_> = disks.iter().map(Disk::close).collect();
+        for closed in closing {
+            if let Err(error) = closed.wait(DISK_CLOSE_WAIT) {
+                tracing::warn!(%error, "A disk was not closed; its next start looks at all that it has");
+            }
+        }
+        drop(disks);
+        shards.into_iter().for_each(DiskShard::stop);
+    }
+
+    fn running(&self) -> MutexGuard<'_, OpenDisks> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn begin(
+    name: &str,
+    run: impl FnOnce(Sender<()>) + Send + 'static,
+) -> Result<Receiver<()>, StoreError> {
+    let (end, ended) = channel();
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    let started = thread.spawn(move || run(end));
+    started.map_err(|error| StoreError::System(format!("No thread {name}: {error}")))?;
+    Ok(ended)
+}

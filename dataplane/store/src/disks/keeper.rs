@@ -1,0 +1,149 @@
+//! The thread that keeps master and disks of one mind: tells what a disk has and what has gone
+//! from it, and makes void there what the master does not want any more.
+//! Invariant: a tombstone is confirmed only after the disk has it for good.
+
+use super::context::{DiskContext, OwnedDisk};
+use crate::limits::{BURIAL_WAIT, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
+use perigee_rpc::CallError;
+use perigee_schemas::{Identity, Status};
+use perigee_ssd::recovery::Survivor;
+use perigee_ssd::{Disk, DiskState, Health, VoidCopy};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct Keeper {
+    context: Arc<DiskContext>,
+    disks: Vec<KeptDisk>,
+    heard: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct KeptDisk {
+    pub(super) id: Identity,
+    pub(super) disk: Disk,
+    /// What was there when it was opened, until the master has heard of it.
+    pub(super) found: Option<Vec<Survivor>>,
+    /// The mount after which all of it was announced last.
+    pub(super) announced: u64,
+    /// The oldest segment of the log that the master has heard of.
+    pub(super) heard_oldest: Option<u32>,
+    state: DiskState,
+    is_withdrawn: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(context: Arc<DiskContext>, disks: Vec<OwnedDisk>) -> Self {
+        let kept = |owned: OwnedDisk| KeptDisk {
+            id: owned.id,
+            disk: owned.disk,
+            found: Some(owned.found),
+            announced: 0,
+            heard_oldest: None,
+            state: DiskState::default(),
+            is_withdrawn: false,
+        };
+        Self { context, disks: disks.into_iter().map(kept).collect(), heard: 0 }
+    }
+
+    pub(super) fn run(mut self, end: Sender<()>) {
+        let mut pause = Duration::ZERO;
+        while self.context.signal.wait(&mut self.heard, pause) {
+            pause = KEEPER_PAUSE;
+            for one in self.disks.iter_mut().filter(|one| !one.is_withdrawn) {
+                match one.round(&self.context) {
+                    Ok(true) => pause = Duration::ZERO,
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, disk = %one.id, "The master does not hear of a disk");
+                    }
+                }
+            }
+        }
+        drop(end);
+    }
+}
+
+impl KeptDisk {
+    /// One look; true if there may be more to do at once.
+    fn round(&mut self, context: &DiskContext) -> Result<bool, CallError> {
+        self.note_state();
+        if self.state.health == Health::Withdrawn {
+            return self.withdraw(context);
+        }
+        if self.announced != context.mounts.load(Ordering::Acquire) {
+            return self.announce(context);
+        }
+        let oldest = self.disk.oldest();
+        if self.heard_oldest.is_some_and(|heard| heard != oldest) {
+            self.tell_oldest(context, oldest)?;
+        }
+        match context.master.fetch_tombstones(self.id, TOMBSTONES_PER_FETCH)? {
+            Ok(void) if void.is_empty() => Ok(false),
+            Ok(void) => self.bury(context, &void),
+            // The master has lost track.
+            Err(Status::UnavailableInCurrentStatus) => self.announce(context),
+            // Not mounted yet, or not any more: heartbeats see to that.
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Tells the master from which segment on the log can be read; false if it does not know the
+    /// disk.
+    pub(super) fn tell_oldest(
+        &mut self,
+        context: &DiskContext,
+        oldest: u32,
+    ) -> Result<bool, CallError> {
+        let is_known = context.master.tell_recycled(self.id, oldest)? == Status::Ok;
+        self.heard_oldest = is_known.then_some(oldest);
+        Ok(is_known)
+    }
+
+    fn bury(
+        &self,
+        context: &DiskContext,
+        void: &[perigee_rpc::Tombstone],
+    ) -> Result<bool, CallError> {
+        let copies =
+            void.iter().map(|one| VoidCopy { hash: one.hash.into(), generation: one.generation });
+        let buried = self.disk.bury(copies.collect()).wait(BURIAL_WAIT);
+        let error = match buried {
+            Ok(Ok(())) => {
+                let numbers: Vec<u64> = void.iter().map(|one| one.number).collect();
+                context.master.confirm_tombstones(self.id, &numbers)?;
+                return Ok(true);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        // The master keeps them, and a copy that is void is not read.
+        tracing::debug!(error, disk = %self.id, "Copies could not be made void yet");
+        Ok(false)
+    }
+
+    /// Logs a change of the disk's state once.
+    fn note_state(&mut self) {
+        let state = self.disk.status().state;
+        if state == self.state {
+            return;
+        }
+        let (disk, is, reason) = (self.id, state.health.name(), &state.reason);
+        match state.health {
+            Health::Healthy => tracing::info!(%disk, "A disk is healthy again"),
+            _ => tracing::warn!(%disk, is, reason, "A disk is not healthy"),
+        }
+        self.state = state;
+    }
+
+    /// Takes the disk out of use for good: no copy there is read any more.
+    fn withdraw(&mut self, context: &DiskContext) -> Result<bool, CallError> {
+        context.donation.remove(self.id);
+        context.master.unmount(&[self.id], 0)?;
+        self.is_withdrawn = true;
+        tracing::warn!(disk = %self.id, "A disk is out of use; its objects are gone until the next start");
+        Ok(false)
+    }
+}

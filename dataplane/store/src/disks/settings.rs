@@ -1,0 +1,157 @@
+//! Where disks lie and how much they may take. Invariant: a path is absolute and leads to one
+//! place only, so that two processes that mean the same disk find each other's lock.
+
+use perigee_memory::size::parse_bytes;
+use perigee_settings::{SettingError, Variables};
+use perigee_ssd::limits::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use std::path::{Component, Path, PathBuf};
+
+/// Where objects go if neither setup nor a variable says it.
+const USUAL_PATH: &str = "/data/file_storage";
+/// Cluster whose objects a disk keeps, unless a variable names it.
+const USUAL_CLUSTER: &str = "mooncake_cluster";
+const PATHS: [&str; 2] =
+    ["MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS", "MOONCAKE_OFFLOAD_FILE_STORAGE_PATH"];
+/// Each of them bounds what a client's disks hold.
+const CAPACITIES: [&str; 2] =
+    ["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"];
+const SEGMENT_BYTES: &str = "MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES";
+const CLUSTER: &str = "MC_STORE_CLUSTER_ID";
+
+/// Disks that objects of a client's memory go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSettings {
+    /// A folder on each disk; clients that name the same one get folders of their own in it.
+    pub paths: Vec<PathBuf>,
+    /// Most bytes on each disk; 0 for nine tenths of what is free.
+    pub capacity_bytes: u64,
+    /// Bytes of a segment of the log; 0 to have them chosen.
+    pub segment_bytes: u32,
+    /// Cluster whose objects they keep.
+    pub cluster: String,
+}
+
+impl DiskSettings {
+    /// The paths that setup names, or the variables; the rest from the variables.
+    ///
+    /// # Errors
+    /// A path or a variable cannot be used; the error names it.
+    pub fn read(path: &str, variables: &Variables<'_>) -> Result<Self, SettingError> {
+        let paths = named_paths(path, variables)?;
+        let total = capacity(variables)?;
+        Ok(Self {
+            // As with Mooncake the limits are those of a client, whatever number of disks it has.
+            capacity_bytes: total / paths.len() as u64,
+            segment_bytes: segment_bytes(variables)?,
+            cluster: variables.text(CLUSTER).unwrap_or_else(|| USUAL_CLUSTER.to_owned()),
+            paths,
+        })
+    }
+}
+
+fn named_paths(path: &str, variables: &Variables<'_>) -> Result<Vec<PathBuf>, SettingError> {
+    let mut named = ("ssd_offload_path", path.to_owned());
+    for name in PATHS {
+        if named.1.trim().is_empty() {
+            named = (name, variables.text(name).unwrap_or_default());
+        }
+    }
+    if named.1.trim().is_empty() {
+        named.1 = USUAL_PATH.to_owned();
+    }
+    let (name, text) = named;
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let path = Path::new(part);
+        let is_plain = path.components().all(|it| it != Component::ParentDir);
+        if !path.is_absolute() || !is_plain {
+            return Err(SettingError::new(name, part, "write an absolute path without .."));
+        }
+        if paths.iter().any(|other| other == path) {
+            return Err(SettingError::new(name, part, "write each path once"));
+        }
+        paths.push(path.to_owned());
+    }
+    match paths.is_empty() {
+        true => Err(SettingError::new(name, &text, "write a path, or several and commas")),
+        false => Ok(paths),
+    }
+}
+
+/// The smaller of the limits that are set; 0 for none.
+fn capacity(variables: &Variables<'_>) -> Result<u64, SettingError> {
+    let mut least = 0;
+    for name in CAPACITIES {
+        let bytes = bytes(name, variables)?;
+        if bytes > 0 && (least == 0 || bytes < least) {
+            least = bytes;
+        }
+    }
+    Ok(least)
+}
+
+fn segment_bytes(variables: &Variables<'_>) -> Result<u32, SettingError> {
+    let asked = bytes(SEGMENT_BYTES, variables)?;
+    if asked == 0 {
+        return Ok(0);
+    }
+    let within = asked.clamp(SEGMENT_BYTES_MIN.into(), SEGMENT_BYTES_MAX.into());
+    Ok(u32::try_from(within).unwrap_or(SEGMENT_BYTES_MAX))
+}
+
+fn bytes(name: &'static str, variables: &Variables<'_>) -> Result<u64, SettingError> {
+    match variables.text(name) {
+        None => Ok(0),
+        Some(text) => {
+            parse_bytes(&text).map_err(|error| SettingError::new(name, &text, error.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(path: &str, values: &[(&str, &str)]) -> Result<DiskSettings, SettingError> {
+        let value = |asked: &str| {
+            let found = values.iter().find(|(name, _)| *name == asked);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        DiskSettings::read(path, &Variables::new(&value))
+    }
+
+    #[test]
+    fn setup_goes_before_variables_and_those_before_the_usual_path() {
+        let usual = with("", &[]).unwrap();
+        assert_eq!(usual.paths, [Path::new("/data/file_storage")]);
+        assert_eq!((usual.capacity_bytes, usual.segment_bytes), (0, 0));
+        let one = [("MOONCAKE_OFFLOAD_FILE_STORAGE_PATH", "/one")];
+        assert_eq!(with("", &one).unwrap().paths, [Path::new("/one")]);
+        assert_eq!(with("/x, /y", &one).unwrap().paths, [Path::new("/x"), Path::new("/y")]);
+        let both = [one[0], ("MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS", "/a,/b")];
+        assert_eq!(with("", &both).unwrap().paths, [Path::new("/a"), Path::new("/b")]);
+    }
+
+    #[test]
+    fn the_limits_of_a_client_are_shared_by_its_disks_and_sizes_are_kept_within_bounds() {
+        let values = [
+            ("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "8GB"),
+            ("MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE", "4GB"),
+            ("MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES", "10485760"),
+        ];
+        let settings = with("/x,/y", &values).unwrap();
+        assert_eq!(settings.capacity_bytes, 2 << 30);
+        assert_eq!(settings.segment_bytes, SEGMENT_BYTES_MIN);
+    }
+
+    #[test]
+    fn paths_and_sizes_that_cannot_be_used_are_refused_by_name() {
+        for path in ["data", "/a/../b", "/a,/a", ","] {
+            let error = with(path, &[]).unwrap_err().to_string();
+            assert!(error.contains("ssd_offload_path"), "{error}");
+        }
+        let name = "MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES";
+        let error = with("", &[(name, "much")]).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+}

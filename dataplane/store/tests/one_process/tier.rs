@@ -1,0 +1,167 @@
+//! Objects that memory has no room for, on a real disk of their owner.
+//! Invariant: every read gives the bytes that were put last, or says that there are none.
+
+use crate::cluster::{ANY, config, data, environment, get, master, on, put, until};
+use perigee_schemas::{SegmentKind, Status};
+use perigee_service::Cluster;
+use perigee_store::{DiskSettings, Store};
+use std::path::Path;
+use tempfile::TempDir;
+
+const MEMORY_BYTES: u64 = 32 << 20;
+const OBJECT_BYTES: usize = 256 << 10;
+/// Three times what memory holds.
+const OBJECTS: usize = 384;
+const AT_EVICTION: [&str; 4] =
+    ["--rpc_shards=2", "--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
+
+fn disks(path: &Path) -> DiskSettings {
+    DiskSettings {
+        paths: vec![path.to_owned()],
+        capacity_bytes: 512 << 20,
+        segment_bytes: 16 << 20,
+        cluster: "tests".to_owned(),
+    }
+}
+
+fn lender(cluster: &Cluster, path: &Path) -> Store {
+    let mut config = config(cluster, ANY, MEMORY_BYTES);
+    config.disks = Some(disks(path));
+    Store::open_with(config, &environment(true)).unwrap()
+}
+
+fn reader(cluster: &Cluster) -> Store {
+    Store::open_with(config(cluster, ANY, 0), &environment(true)).unwrap()
+}
+
+fn key(number: usize) -> String {
+    format!("key-{number}")
+}
+
+/// Puts an object as soon as there is room for it.
+fn put_soon(store: &Store, number: usize, seed: usize) {
+    let bytes = data(seed, OBJECT_BYTES);
+    until("room for an object", || {
+        let status = put(store, &key(number), &bytes, &on(ANY, false));
+        assert!(matches!(status, Status::Ok | Status::NoAvailableHandle), "{status:?}");
+        (status == Status::Ok).then_some(())
+    });
+}
+
+/// The kinds of segments where an object lies.
+fn kinds(store: &Store, number: usize) -> Vec<SegmentKind> {
+    let found = store.replicas(&[&key(number)]).remove(0).unwrap_or_default();
+    found.iter().filter_map(|replica| replica.kind).collect()
+}
+
+fn is_only_on_disk(store: &Store, number: usize) -> bool {
+    kinds(store, number) == [SegmentKind::Disk]
+}
+
+fn filled(cluster: &Cluster, folder: &TempDir) -> Store {
+    let store = lender(cluster, folder.path());
+    (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
+    store
+}
+
+#[test]
+fn what_memory_has_no_room_for_is_read_from_the_disk() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
+    let store = filled(&cluster, &folder);
+    let on_disk = (0..OBJECTS).filter(|number| is_only_on_disk(&store, *number)).count();
+    assert!(on_disk > OBJECTS / 3, "{on_disk} of {OBJECTS}");
+    let other = reader(&cluster);
+    for client in [&store, &other] {
+        for number in 0..OBJECTS {
+            assert_eq!(get(client, &key(number)).unwrap(), data(number, OBJECT_BYTES), "{number}");
+        }
+    }
+    assert!(store.disk_reads() >= on_disk as u64);
+    assert_eq!(other.disk_reads(), 0);
+}
+
+#[test]
+fn a_client_that_starts_again_finds_its_objects_but_no_removed_or_older_ones() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
+    let store = filled(&cluster, &folder);
+    let on_disk: Vec<usize> = (0..OBJECTS).filter(|it| is_only_on_disk(&store, *it)).collect();
+    let (removed, rest) = on_disk.split_at(on_disk.len() / 3);
+    let (replaced, kept) = rest.split_at(rest.len() / 2);
+    for number in removed {
+        assert_eq!(store.remove(&[&key(*number)], true), [Status::Ok]);
+    }
+    for number in replaced {
+        assert_eq!(store.remove(&[&key(*number)], true), [Status::Ok]);
+        put_soon(&store, *number, number + 1000);
+    }
+    store.close();
+    let again = lender(&cluster, folder.path());
+    until("the last announcement", || {
+        let is_back = |number: &usize| !kinds(&again, *number).is_empty();
+        kept.iter().all(is_back).then_some(())
+    });
+    for number in kept {
+        assert_eq!(get(&again, &key(*number)).unwrap(), data(*number, OBJECT_BYTES));
+    }
+    for number in removed {
+        assert_eq!(get(&again, &key(*number)), Err(Status::ObjectNotFound), "{number}");
+    }
+    for number in replaced {
+        match get(&again, &key(*number)) {
+            Ok(bytes) => assert_eq!(bytes, data(number + 1000, OBJECT_BYTES), "{number}"),
+            Err(status) => assert_eq!(status, Status::ObjectNotFound),
+        }
+    }
+}
+
+#[test]
+fn what_is_read_often_comes_back_to_memory_and_keeps_its_copy() {
+    let flags = [&AT_EVICTION[..], &["--promotion_on_hit"]].concat();
+    let (cluster, folder) = (master(&flags), TempDir::new().unwrap());
+    let store = filled(&cluster, &folder);
+    // Makes room.
+    (0..OBJECTS).filter(|it| kinds(&store, *it).contains(&SegmentKind::Memory)).for_each(|it| {
+        assert_eq!(store.remove(&[&key(it)], true), [Status::Ok]);
+    });
+    let hot = (0..OBJECTS).find(|it| is_only_on_disk(&store, *it)).unwrap();
+    let read = || assert_eq!(get(&store, &key(hot)).unwrap(), data(hot, OBJECT_BYTES));
+    read();
+    assert!(is_only_on_disk(&store, hot), "once is not often");
+    until("the copy in memory", || {
+        read();
+        (kinds(&store, hot) == [SegmentKind::Memory, SegmentKind::Disk]).then_some(())
+    });
+    let before = store.disk_reads();
+    read();
+    assert_eq!(store.disk_reads(), before, "memory is nearer");
+}
+
+#[test]
+fn disks_are_withdrawn_with_what_lies_only_there() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
+    let store = filled(&cluster, &folder);
+    let lost = (0..OBJECTS).find(|number| is_only_on_disk(&store, *number)).unwrap();
+    assert_eq!(store.unmount_disks(0), Status::Ok);
+    assert_eq!(get(&store, &key(lost)), Err(Status::ObjectNotFound));
+    assert_eq!(store.unmount_disks(0), Status::Ok, "there are none left");
+    put_soon(&store, lost, 7);
+    assert_eq!(get(&store, &key(lost)).unwrap(), data(7, OBJECT_BYTES));
+}
+
+#[test]
+fn a_master_without_the_tier_leaves_disks_unused() {
+    let (cluster, folder) = (master(&["--rpc_shards=2"]), TempDir::new().unwrap());
+    let store = lender(&cluster, folder.path());
+    (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
+    assert!((0..OBJECTS).all(|number| !kinds(&store, number).contains(&SegmentKind::Disk)));
+}
+
+#[test]
+fn a_disk_that_cannot_be_used_is_refused_with_its_path() {
+    let cluster = master(&AT_EVICTION);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut config = config(&cluster, ANY, MEMORY_BYTES);
+    config.disks = Some(disks(file.path()));
+    let error = Store::open_with(config, &environment(true)).unwrap_err().to_string();
+    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+}
