@@ -10,7 +10,7 @@ use crate::run::{Run, Tool};
 use crate::stop::Stop;
 use end::DiskEnd;
 use fio::{FIO, Fio};
-use settings::{APPEND, DiskSettings, EXAMPLES, PROGRAM, READ};
+use settings::{APPEND, DiskLoad, EXAMPLES, PROGRAM, READ};
 use worker::DiskWorker;
 
 mod end;
@@ -25,7 +25,7 @@ const GOAL: f64 = 0.9;
 pub(crate) const TOOL: Tool = Tool { name: "disk", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {
-    let settings = DiskSettings::of(&run.settings)?;
+    let settings = DiskLoad::of(&run.settings)?;
     run.measure(|_, stop, report| {
         report.loopback = true;
         let end = DiskEnd::start(&settings)?;
@@ -42,7 +42,7 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
     })
 }
 
-fn notes(settings: &DiskSettings, fio: bool, report: &mut Report) {
+fn notes(settings: &DiskLoad, fio: bool, report: &mut Report) {
     report.notes.push(
         "an operation is a call of one object; append: objects that the log writes in batches; read: whole objects at \
          random"
@@ -57,7 +57,7 @@ fn notes(settings: &DiskSettings, fio: bool, report: &mut Report) {
 }
 
 fn measure(
-    settings: &DiskSettings,
+    settings: &DiskLoad,
     (end, with_fio): (&DiskEnd, bool),
     stop: &Stop,
     report: &mut Report,
@@ -82,7 +82,7 @@ fn measure(
 /// A load in rounds, each between two takes of fio. All count: a disk is never as quiet as memory,
 /// so what is compared is taken close together.
 fn beside(
-    settings: &DiskSettings,
+    settings: &DiskLoad,
     fio: Option<Fio<'_>>,
     load: &mut dyn FnMut(&Span) -> Result<Measured, BenchError>,
 ) -> Result<Taken, BenchError> {

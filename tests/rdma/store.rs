@@ -55,6 +55,7 @@ fn open(master: &Master, devices: &[String]) -> Store {
         master_server_address: master.address(),
         tenant_id: "default".to_owned(),
         http_port: None,
+        disks: None,
     };
     let variable = |name: &str| (name == "PERIGEE_SHARED_MEMORY").then(|| "0".to_owned());
     let environment = StoreEnvironment::from_variables(variable).expect("it is well formed");

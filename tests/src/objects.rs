@@ -57,6 +57,7 @@ impl Objects {
             master_server_address: master.to_owned(),
             tenant_id: "default".to_owned(),
             http_port: None,
+            disks: None,
         }
     }
 

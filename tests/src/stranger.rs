@@ -8,7 +8,7 @@ use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES};
 use perigee_schemas::limits::HELLO_BODY_BYTES_MAX;
 use perigee_schemas::session::Hello;
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 
 use crate::cluster::Master;
 
@@ -28,6 +28,7 @@ pub fn forged(id: u128, endpoint: &str, bytes: u64) -> SegmentOffer {
         host_id: format!("forged-{id}"),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        kind: SegmentKind::Memory,
     }
 }
 

@@ -14,7 +14,7 @@ use perigee_tests::program::Program;
 use perigee_tests::wire::{Connection, Heard, exist_body};
 
 /// Kinds a peer may send after its greeting, and some it must not.
-const KINDS: [MessageKind; 23] = [
+const KINDS: [MessageKind; 29] = [
     MessageKind::Hello,
     MessageKind::Welcome,
     MessageKind::Failure,
@@ -37,6 +37,12 @@ const KINDS: [MessageKind; 23] = [
     MessageKind::EndMoves,
     MessageKind::CreateTask,
     MessageKind::QueryTask,
+    MessageKind::FetchDemotions,
+    MessageKind::EndDemotions,
+    MessageKind::FetchTombstones,
+    MessageKind::ConfirmTombstones,
+    MessageKind::AnnounceCopies,
+    MessageKind::Recycled,
     MessageKind::Reply,
 ];
 const ROUNDS: u64 = 60;

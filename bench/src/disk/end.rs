@@ -14,7 +14,7 @@ use perigee_ssd::format::Labels;
 use perigee_ssd::log::NewObject;
 use perigee_ssd::{Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, WriteError, image};
 
-use super::settings::DiskSettings;
+use super::settings::DiskLoad;
 use crate::error::BenchError;
 use crate::limits::{ANSWER_DEADLINE, CLOSE_DEADLINE, DISK_DEADLINE, START_DEADLINE};
 use crate::load::content;
@@ -53,7 +53,7 @@ impl Drop for RunFolder {
 
 impl DiskEnd {
     /// A shard and an empty disk on it.
-    pub(super) fn start(settings: &DiskSettings) -> Result<Self, BenchError> {
+    pub(super) fn start(settings: &DiskLoad) -> Result<Self, BenchError> {
         let number = getrandom::u64().map_err(std::io::Error::other)?;
         let folder = settings.path.join(format!("perigee-bench-{number:016x}"));
         std::fs::create_dir_all(&folder)?;
@@ -150,7 +150,7 @@ fn lost(bytes: u64) -> BenchError {
 /// One image of each size, with its offset and its checksum.
 type Images = (Arc<Segment>, Vec<(u64, u64, u32)>);
 
-fn images(settings: &DiskSettings) -> Result<Images, BenchError> {
+fn images(settings: &DiskLoad) -> Result<Images, BenchError> {
     let room: u64 = settings.sizes.iter().map(|bytes| extent_bytes(*bytes)).sum();
     let memory = Segment::create(room.next_multiple_of(1 << 20), &SegmentOptions::default())?;
     let (mut offset, mut images) = (0, Vec::new());

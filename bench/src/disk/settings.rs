@@ -55,7 +55,7 @@ pub(super) const EXAMPLES: &[&str] = &[
 
 /// The settings of one run.
 #[derive(Debug, Clone)]
-pub(super) struct DiskSettings {
+pub(super) struct DiskLoad {
     pub(super) path: PathBuf,
     pub(super) pool_bytes: u64,
     pub(super) operations: Vec<&'static str>,
@@ -66,7 +66,7 @@ pub(super) struct DiskSettings {
     pub(super) with_fio: bool,
 }
 
-impl DiskSettings {
+impl DiskLoad {
     /// Of the values of the flags.
     pub(super) fn of(settings: &Settings) -> Result<Self, BenchError> {
         let read = Self {

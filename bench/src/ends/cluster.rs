@@ -51,6 +51,7 @@ pub(crate) fn open_store(
         master_server_address: master.to_owned(),
         tenant_id: "default".to_owned(),
         http_port: None,
+        disks: None,
     };
     let environment = StoreEnvironment::from_variables(variables)?;
     Ok(Store::open_with(config, &environment)?)

@@ -7,7 +7,7 @@ use std::time::Instant;
 use perigee_rpc::{
     ClientOptions, LookupPurpose, MasterClient, SegmentOffer, WirePlacement, WriteForm,
 };
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{Identity, SegmentKind, Status};
 
 use crate::error::BenchError;
 use crate::load::drive::{Step, Worker};
@@ -49,6 +49,7 @@ pub(crate) fn mount(client: &MasterClient, keys: usize) -> Result<(), BenchError
         host_id: "bench".to_owned(),
         rendezvous: String::new(),
         protocol: "tcp".to_owned(),
+        kind: SegmentKind::Memory,
     };
     expect("mount", "the segment", &client.mount(&[segment], false, 1)?)
 }

@@ -27,7 +27,7 @@ use crate::invocation::Invocation;
 use crate::output;
 use crate::topology::roots;
 use checks::{CHECKS, Check};
-use disk::DiskState;
+use disk::HostDisk;
 use finding::Severity;
 use host::{HostFacts, Process};
 use peers::PeerHost;
@@ -165,7 +165,7 @@ fn examine(host: &HostFacts, chosen: &[&'static Check]) -> DoctorReport {
 fn host_of(settings: &Settings) -> Result<HostFacts, Failure> {
     let roots = roots(settings)?;
     let is_live = settings.text("sysfs") == LIVE_SYSFS;
-    let disks = words(settings.text("disk")).map(|folder| DiskState::measure(Path::new(folder)));
+    let disks = words(settings.text("disk")).map(|folder| HostDisk::measure(Path::new(folder)));
     Ok(HostFacts {
         topology: Topology::discover(&roots),
         process: Process::read(&roots),

@@ -1,4 +1,5 @@
-//! `perigee status`: what a master knows of its segments, and which of them this host reaches.
+//! `perigee status`: what a master knows of its segments and disks, and which of them this host
+//! reaches.
 //! Invariant: one call and one try per segment, within the given time; nothing is changed.
 
 mod table;
@@ -41,13 +42,13 @@ const FLAGS: &[Flag] = &[
 const STATUS: Program = Program {
     name: "perigee status",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows the segments of a cluster, how full they are, and which this host cannot reach",
+    summary: "shows the segments and disks of a cluster, how full they are, and which this host cannot reach",
     variable_prefix: "PERIGEE_STATUS_",
     words: &[],
     tables: &[("Status", FLAGS)],
 };
 
-/// Asks a master and prints its segments.
+/// Asks a master and prints its segments and disks.
 pub(crate) fn run(
     invocation: &Invocation,
     environment: &ProcessEnvironment,
@@ -59,29 +60,67 @@ pub(crate) fn run(
     };
     let master = settings.text("master_server_address");
     let deadline = Duration::from_millis(settings.integer("timeout"));
-    if settings.text("format") == "json" {
-        return Ok(output::print(&report(master, deadline)?)?);
-    }
-    let segments = segments_of(master, deadline)?;
-    let obstacles = try_all(&segments, Instant::now() + deadline);
-    Ok(output::print(&table::text(master, &segments, &obstacles))?)
+    let shown = Shown::of(master, deadline)?;
+    let text = match settings.text("format") {
+        "json" => shown.json(master),
+        _ => shown.text(master),
+    };
+    Ok(output::print(&text)?)
 }
 
-/// The segments of a master as JSON, and which of them this host cannot reach.
+/// The segments and disks of a master as JSON, and which of them this host cannot reach.
 pub(crate) fn report(master: &str, deadline: Duration) -> Result<String, Failure> {
-    let segments = segments_of(master, deadline)?;
-    let obstacles = try_all(&segments, Instant::now() + deadline);
-    Ok(json_text(master, &segments, &obstacles))
+    Ok(Shown::of(master, deadline)?.json(master))
+}
+
+/// What a master knows, segments before disks, and why this host does not reach some of them.
+struct Shown {
+    listed: Vec<SegmentUse>,
+    obstacles: Vec<Option<String>>,
+    segments: usize,
+}
+
+impl Shown {
+    fn of(master: &str, deadline: Duration) -> Result<Self, Failure> {
+        let mut listed = segments_of(master, deadline)?;
+        let segments = listed.len();
+        listed.extend(sorted(client_of(master, deadline)?.disks()?));
+        let obstacles = try_all(&listed, Instant::now() + deadline);
+        Ok(Self { listed, obstacles, segments })
+    }
+
+    fn parts(&self) -> (Reached<'_>, Reached<'_>) {
+        let (segments, disks) = self.listed.split_at(self.segments);
+        let (reached, reached_disks) = self.obstacles.split_at(self.segments);
+        ((segments, reached), (disks, reached_disks))
+    }
+
+    fn json(&self, master: &str) -> String {
+        let (segments, disks) = self.parts();
+        json_text(master, segments, disks)
+    }
+
+    fn text(&self, master: &str) -> String {
+        let ((segments, reached), (disks, reached_disks)) = self.parts();
+        table::text(master, segments, reached) + &table::disks_text(disks, reached_disks)
+    }
 }
 
 /// The segments of a master, by name.
 pub(crate) fn segments_of(master: &str, deadline: Duration) -> Result<Vec<SegmentUse>, Failure> {
+    Ok(sorted(client_of(master, deadline)?.segments(&[])?))
+}
+
+fn sorted(mut segments: Vec<SegmentUse>) -> Vec<SegmentUse> {
+    segments.sort_by(|one, other| one.segment.name.cmp(&other.segment.name));
+    segments
+}
+
+fn client_of(master: &str, deadline: Duration) -> Result<MasterClient, Failure> {
     let mut options = ClientOptions::new(master, identity()?);
     options.role = Role::Operator;
     options.deadline = deadline;
-    let mut segments = MasterClient::new(options).segments(&[])?;
-    segments.sort_by(|one, other| one.segment.name.cmp(&other.segment.name));
-    Ok(segments)
+    Ok(MasterClient::new(options))
 }
 
 /// `perigee status HOST:PORT` is `perigee status --master_server_address=HOST:PORT`.
@@ -100,7 +139,13 @@ fn identity() -> Result<Identity, Failure> {
     Ok(Identity::from_halves(number()?, number()?))
 }
 
-fn json_text(master: &str, segments: &[SegmentUse], obstacles: &[Option<String>]) -> String {
+type Reached<'a> = (&'a [SegmentUse], &'a [Option<String>]);
+
+fn json_text(
+    master: &str,
+    (segments, obstacles): Reached<'_>,
+    (disks, disk_obstacles): Reached<'_>,
+) -> String {
     let of_segment = |(one, obstacle): (&SegmentUse, &Option<String>)| {
         json!({
             "name": one.segment.name,
@@ -119,6 +164,9 @@ fn json_text(master: &str, segments: &[SegmentUse], obstacles: &[Option<String>]
         "segments": segments.iter().zip(obstacles).map(of_segment).collect::<Vec<_>>(),
         "used_bytes": table::used_bytes(segments),
         "capacity_bytes": table::capacity_bytes(segments),
+        "disks": disks.iter().zip(disk_obstacles).map(of_segment).collect::<Vec<_>>(),
+        "disk_used_bytes": table::used_bytes(disks),
+        "disk_capacity_bytes": table::capacity_bytes(disks),
     });
     format!("{document:#}\n")
 }
@@ -146,9 +194,12 @@ mod tests {
     fn json_has_the_sums() {
         let obstacles = [None, Some("refused".to_owned())];
         let document: serde_json::Value =
-            json_text("m:1", &table::samples(), &obstacles).parse().expect("the text is JSON");
+            json_text("m:1", (&table::samples(), &obstacles), (&[], &[]))
+                .parse()
+                .expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);
         assert_eq!(document["capacity_bytes"], 6_u64 << 30);
+        assert_eq!((&document["disks"], &document["disk_used_bytes"]), (&json!([]), &json!(0)));
         assert_eq!(document["segments"][0]["state"], "ok");
         assert_eq!(document["segments"][0]["reachable"], true);
         assert_eq!(document["segments"][1]["unreachable_reason"], "refused");

@@ -20,7 +20,7 @@ pub(super) enum DiskFault {
 
 /// What was measured in one folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DiskState {
+pub(super) struct HostDisk {
     pub(super) folder: PathBuf,
     /// Free and all bytes of its file system.
     pub(super) space: Option<(u64, u64)>,
@@ -28,7 +28,7 @@ pub(super) struct DiskState {
     pub(super) direct: Result<u64, DiskFault>,
 }
 
-impl DiskState {
+impl HostDisk {
     /// Measures a folder, within a bounded time.
     pub(super) fn measure(folder: &Path) -> Self {
         let space = nix::sys::statvfs::statvfs(folder).ok();
@@ -105,7 +105,7 @@ pub(super) fn slow(host: &HostFacts) -> CheckOutcome {
     })
 }
 
-fn judge(host: &HostFacts, one: impl Fn(&DiskState) -> Option<Finding>) -> CheckOutcome {
+fn judge(host: &HostFacts, one: impl Fn(&HostDisk) -> Option<Finding>) -> CheckOutcome {
     if host.disks.is_empty() {
         return CheckOutcome::Skipped("no --disk");
     }

@@ -1,7 +1,7 @@
 //! What the checks look at. Invariant: everything is read once, before the first check; checks are
 //! pure functions of this value and of files below its roots.
 
-use super::disk::DiskState;
+use super::disk::HostDisk;
 use super::peers::PeerHost;
 use super::segments::ClusterSegments;
 use perigee_mesh::LinkBaseline;
@@ -34,7 +34,7 @@ pub(super) struct HostFacts {
     /// Processors of the shards; empty if not said.
     pub(super) cores: Vec<u32>,
     /// Folders to be used for files.
-    pub(super) disks: Vec<DiskState>,
+    pub(super) disks: Vec<HostDisk>,
     /// Reports of other hosts.
     pub(super) peers: Vec<PeerHost>,
     /// Segments of a master.

@@ -1,5 +1,5 @@
-//! Segments as lines for people. Invariant: columns are as wide as their widest entry, so long
-//! names never break the table.
+//! Segments and disks as lines for people. Invariant: columns are as wide as their widest entry, so
+//! long names never break the table.
 
 use crate::size::size_text;
 use perigee_rpc::SegmentUse;
@@ -61,6 +61,26 @@ pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<St
     text
 }
 
+/// The disks, if there are any, below the segments.
+pub(super) fn disks_text(disks: &[SegmentUse], obstacles: &[Option<String>]) -> String {
+    if disks.is_empty() {
+        return String::new();
+    }
+    let (used, capacity) = (used_bytes(disks), capacity_bytes(disks));
+    let mut rows = vec![HEADERS.map(str::to_owned)];
+    rows[0][0] = "DISK OF".to_owned();
+    rows.extend(disks.iter().zip(obstacles).map(row));
+    let mut text = format!(
+        "\nDisks {}, {} of {} used ({})\n\n",
+        disks.len(),
+        size_text(used),
+        size_text(capacity),
+        share_text(used, capacity)
+    );
+    push_columns(&mut text, &rows);
+    text
+}
+
 fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     let segment = &one.segment;
     [
@@ -112,6 +132,7 @@ pub(crate) fn samples() -> Vec<SegmentUse> {
             host_id: "host".to_owned(),
             rendezvous: String::new(),
             protocol: "tcp".to_owned(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         },
         used_bytes,
         state: 1,
@@ -140,6 +161,16 @@ mod tests {
         let text = text("m:1", &samples(), &[None, Some("Connection refused".to_owned())]);
         assert!(text.contains("no: Connection refused"), "{text}");
         assert!(text.contains("1 of 2 segments cannot be reached"), "{text}");
+    }
+
+    #[test]
+    fn disks_have_a_table_of_their_own() {
+        assert_eq!(disks_text(&[], &[]), "");
+        let text = disks_text(&samples(), &[None, None]);
+        assert!(
+            text.contains("Disks 2, 3.0 MiB of 6.0 GiB used") && text.contains("DISK OF"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -116,6 +116,7 @@ pub(super) fn mount(client: Identity, offer: &Offer, remount: bool, number: u64)
         host_id: Some(host_id),
         rendezvous: None,
         protocol: Some(protocol),
+        kind: 0,
     };
     let segment = object::Segment::create(&mut builder, &args);
     let args = master::MountRequestArgs {
@@ -305,6 +306,7 @@ pub(super) fn place(segments: &[ReplySegment], location: &Location) -> ReplicaAd
         endpoint: view.endpoint.clone(),
         host_id: view.host_id.clone(),
         rendezvous: String::new(),
+        kind: Some(perigee_schemas::SegmentKind::Memory),
     };
     ReplicaAddress {
         segment: Arc::new(segment),

@@ -244,6 +244,7 @@ impl Server {
             endpoint: String::new(),
             host_id: String::new(),
             rendezvous: String::new(),
+            kind: Some(perigee_schemas::SegmentKind::Memory),
         };
         Ok(Self {
             host,

@@ -190,8 +190,8 @@ impl Sample {
 }
 
 /// A disk with so many percent free.
-pub(super) fn disk(free_percent: u64, direct: Result<u64, DiskFault>) -> DiskState {
-    DiskState {
+pub(super) fn disk(free_percent: u64, direct: Result<u64, DiskFault>) -> HostDisk {
+    HostDisk {
         folder: PathBuf::from("/data"),
         space: Some((free_percent << 30, 100 << 30)),
         direct,
