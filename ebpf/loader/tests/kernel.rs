@@ -140,9 +140,13 @@ fn round_trips_of_a_group_count_also_if_it_becomes_known_when_its_connections_ar
     let taken_over = round_trips(&probes);
     assert!(taken_over[1] > before[1], "{before:?} {taken_over:?}");
     probes.watch_groups(&group.top, &BTreeSet::from([group.number])).unwrap();
-    assert_eq!(round_trips(&probes), taken_over, "once");
+    let again = round_trips(&probes);
+    // The last acknowledgements of a connection that closes may come now; all once more would be
+    // twice as many.
+    let (taken, more) = (taken_over[1] - before[1], again[1] - taken_over[1]);
+    assert!(more <= taken / 2, "taken over once: {before:?} {taken_over:?} {again:?}");
     send_over_loopback(4 << 20);
-    assert!(round_trips(&probes)[1] > taken_over[1]);
+    assert!(round_trips(&probes)[1] > again[1]);
 }
 
 #[test]
