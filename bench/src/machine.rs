@@ -18,16 +18,18 @@ mod allocator;
 mod copies;
 mod probes;
 mod queue_pair;
+mod rebuild;
 mod record;
 mod shard;
 mod tcp;
 
 /// What is measured under each word, and whether a run that names nothing takes it.
-const PARTS: [(&str, bool, Part); 9] = [
+const PARTS: [(&str, bool, Part); 10] = [
     ("copies", true, copies::take),
     ("tcp", true, tcp::take),
     ("allocator", true, allocator::take),
     ("master", true, shard::take),
+    ("rebuild", true, rebuild::take),
     ("record", true, record::take),
     ("kernels", false, copies::take_kernels),
     ("rdma", false, queue_pair::take),
@@ -44,7 +46,7 @@ const FLAGS: &[Flag] = &[
         "what",
         ValueKind::Text,
         USUAL,
-        "copies, tcp, allocator, master, record (usual); kernels: the copy with each of the CPU's; rdma: bare queue \
+        "copies, tcp, allocator, master, rebuild, record (usual); kernels: the copy with each of the CPU's; rdma: bare queue \
          pairs; probes: what eBPF probes cost (root); agent: what the host's agent costs an exchange (root); several with commas",
     ),
     settings::size("0", "Bytes of copied blocks; 0 is 64 KiB to 16 MiB"),
