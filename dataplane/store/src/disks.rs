@@ -10,27 +10,34 @@ mod announcement;
 mod context;
 mod demotion;
 mod keeper;
+mod on_thread;
+mod owner;
 mod settings;
 mod shard;
 mod signal;
 mod writer;
 
+pub use context::OwnedDisk;
+pub use keeper::Keeper;
+pub use owner::{DiskCalls, DiskOwner};
 pub use settings::DiskSettings;
+pub use writer::Writer;
 
 use crate::donation::Donation;
 use crate::error::StoreError;
 use crate::limits::{DISK_CLOSE_WAIT, DISK_OPEN_WAIT, DISK_STOP};
-use context::{DiskContext, OwnedDisk};
-use keeper::Keeper;
+use context::DiskContext;
+use futures_lite::future::block_on;
+use on_thread::OnThread;
 use perigee_rpc::MasterClient;
 use perigee_schemas::Status;
 use perigee_ssd::{Disk, DiskOptions, OpenedDisk};
 use shard::DiskShard;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use writer::Writer;
+use std::time::Instant;
 
 /// The disks of one client and their threads. Without disks it does nothing.
 #[derive(Debug)]
@@ -53,6 +60,7 @@ impl Disks {
             master,
             donation,
             signal: Arc::default(),
+            began: Instant::now(),
             mounts: AtomicU64::new(1),
             order: Mutex::default(),
         };
@@ -83,11 +91,12 @@ impl Disks {
         if !self.mount()? {
             return Ok(());
         }
-        let writer = Writer::new(self.context.clone(), &owned);
-        let keeper = Keeper::new(self.context.clone(), owned);
+        let on_thread = OnThread(self.context.clone());
+        let writer = Writer::new(on_thread.clone(), &owned);
+        let keeper = Keeper::new(on_thread, owned);
         let ended = [
-            begin("perigee-demote", move |end| writer.run(end))?,
-            begin("perigee-disks", move |end| keeper.run(end))?,
+            begin("perigee-demote", move || block_on(writer.run()))?,
+            begin("perigee-disks", move || block_on(keeper.run()))?,
         ];
         running.ended.extend(ended);
         Ok(())
@@ -176,13 +185,13 @@ impl Disks {
     }
 }
 
-fn begin(
-    name: &str,
-    run: impl FnOnce(Sender<()>) + Send + 'static,
-) -> Result<Receiver<()>, StoreError> {
-    let (end, ended) = channel();
+fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<Receiver<()>, StoreError> {
+    let (end, ended) = channel::<()>();
     let thread = std::thread::Builder::new().name(name.to_owned());
-    let started = thread.spawn(move || run(end));
+    let started = thread.spawn(move || {
+        run();
+        drop(end);
+    });
     started.map_err(|error| StoreError::System(format!("No thread {name}: {error}")))?;
     Ok(ended)
 }

@@ -13,7 +13,7 @@ mod client;
 mod codes;
 mod counting;
 mod device_stages;
-mod disks;
+pub mod disks;
 mod donation;
 mod environment;
 mod error;

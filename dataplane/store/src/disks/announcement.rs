@@ -1,35 +1,34 @@
 //! Telling the master what a disk has, after this client or the master has started again.
 //! Invariant: what the master does not take is made void, so that it is never announced again.
 
-use super::context::DiskContext;
 use super::keeper::KeptDisk;
+use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{DISK_LIST_WAIT, KEY_BYTES_PER_CALL, KEYS_PER_CALL};
 use perigee_rpc::{CallError, FoundCopy};
 use perigee_schemas::Status;
 use perigee_ssd::recovery::Survivor;
 use perigee_ssd::{ListCursor, ListedPage, VoidCopy};
-use std::sync::atomic::Ordering;
 
 impl KeptDisk {
     /// First from where on the log can be read, then all that is there: so a copy in a segment that
     /// has gone is refused at once. False if it did not come to an end.
-    pub(super) fn announce(&mut self, context: &DiskContext) -> Result<bool, CallError> {
-        let _in_order = context.in_order();
-        let mounts = context.mounts.load(Ordering::Acquire);
-        if !self.tell_oldest(context, self.disk.oldest())? {
+    pub(super) async fn announce(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
+        let _in_order = owner.in_order().await;
+        let mounts = owner.mounts();
+        if !self.tell_oldest(owner, self.disk.oldest()).await? {
             return Ok(false);
         }
         let mut copies = 0;
         if let Some(found) = self.found.take() {
-            self.tell(context, &found, true)?;
+            self.tell(owner, &found, true).await?;
             copies += found.len();
         } else {
             let mut from = None;
             loop {
-                let Some(ListedPage { objects, next }) = self.page(from) else {
+                let Some(ListedPage { objects, next }) = self.page(owner, from).await else {
                     return Ok(false);
                 };
-                self.tell(context, &objects, next.is_none())?;
+                self.tell(owner, &objects, next.is_none()).await?;
                 copies += objects.len();
                 if next.is_none() {
                     break;
@@ -43,8 +42,8 @@ impl KeptDisk {
     }
 
     /// Some of what the disk has now; `None` if it cannot say.
-    fn page(&self, from: Option<ListCursor>) -> Option<ListedPage> {
-        let error = match self.disk.list(from).wait(DISK_LIST_WAIT) {
+    async fn page(&self, owner: &impl DiskOwner, from: Option<ListCursor>) -> Option<ListedPage> {
+        let error = match owner.answered(self.disk.list(from), DISK_LIST_WAIT).await {
             Ok(Ok(page)) => return Some(page),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
@@ -54,9 +53,9 @@ impl KeptDisk {
     }
 
     /// Announces some copies, in calls of bounded size.
-    fn tell(
+    async fn tell(
         &self,
-        context: &DiskContext,
+        owner: &impl DiskOwner,
         found: &[Survivor],
         is_last: bool,
     ) -> Result<(), CallError> {
@@ -64,8 +63,8 @@ impl KeptDisk {
         loop {
             let (page, after) = rest.split_at(page_len(rest));
             let copies: Vec<FoundCopy<'_>> = page.iter().map(found_copy).collect();
-            let verdicts =
-                context.master.announce_copies(self.id, &copies, is_last && after.is_empty())?;
+            let is_end = is_last && after.is_empty();
+            let verdicts = owner.master().announce_copies(self.id, &copies, is_end).await?;
             let refused = page.iter().zip(verdicts);
             let refused = refused.filter(|(_, verdict)| *verdict == Status::ObjectNotFound);
             let void: Vec<VoidCopy> = refused

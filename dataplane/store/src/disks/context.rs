@@ -8,6 +8,7 @@ use perigee_ssd::Disk;
 use perigee_ssd::recovery::Survivor;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What both threads work with.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(super) struct DiskContext {
     pub(super) master: Arc<MasterClient>,
     pub(super) donation: Arc<Donation>,
     pub(super) signal: Arc<DiskSignal>,
+    pub(super) began: Instant,
     /// How often all was mounted; after each time all copies must be announced.
     pub(super) mounts: AtomicU64,
     /// Held while objects are on their way to a disk and while one is announced: a copy must not
@@ -24,15 +26,17 @@ pub(super) struct DiskContext {
 
 /// One disk in use.
 #[derive(Debug)]
-pub(super) struct OwnedDisk {
-    pub(super) id: Identity,
-    pub(super) disk: Disk,
+pub struct OwnedDisk {
+    /// Its name at the master.
+    pub id: Identity,
+    /// Its door.
+    pub disk: Disk,
     /// What was there when it was opened.
-    pub(super) found: Vec<Survivor>,
+    pub found: Vec<Survivor>,
 }
 
 impl DiskContext {
-    /// Waits until no objects are on their way to a disk, and no disk is announced.
+    /// As [`super::DiskOwner::in_order`].
     pub(super) fn in_order(&self) -> MutexGuard<'_, ()> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,12 +1,12 @@
 //! Objects on their way from memory to a disk, as the master gives them out.
 
-use crate::donation::Donation;
 use perigee_rpc::{DemotionBatch, EndedDemotion};
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::{Identity, Status};
 use perigee_ssd::log::NewObject;
 use perigee_ssd::{ImageSource, Outgoing, VoidCopy, WriteError};
-use std::collections::HashMap;
+use perigee_transfer::SegmentTable;
+use std::collections::BTreeMap;
 
 /// What names one of them to the master and to its disk.
 #[derive(Debug)]
@@ -37,20 +37,20 @@ impl TakenDemotion {
 #[derive(Debug, Default)]
 pub(super) struct Parted {
     /// By disk.
-    pub(super) outgoing: HashMap<Identity, Vec<(TakenDemotion, Outgoing)>>,
+    pub(super) outgoing: BTreeMap<Identity, Vec<(TakenDemotion, Outgoing)>>,
     /// What cannot be written.
     pub(super) failed: Vec<TakenDemotion>,
 }
 
 /// Parts a batch by the disks it is for.
-pub(super) fn part(batch: DemotionBatch, donation: &Donation) -> Parted {
+pub(super) fn part(batch: DemotionBatch, table: &SegmentTable) -> Parted {
     let DemotionBatch { keys, groups, hash, checksum, sources, disks, segments } = batch;
     let mut parted = Parted::default();
     let columns = keys.into_iter().zip(groups).zip(hash).zip(checksum).zip(sources).zip(disks);
     for (((((key, group), hash), checksum), source), disk) in columns {
         let (disk, generation) = (segments[disk as usize].id, source.generation);
         let payload_bytes = u32::try_from(source.payload_bytes).ok();
-        let segment = donation.table().get(segments[source.segment as usize].id);
+        let segment = table.get(segments[source.segment as usize].id);
         let image = segment
             .zip(payload_bytes)
             .and_then(|(segment, bytes)| ImageSource::of_segment(segment, source.offset, bytes));

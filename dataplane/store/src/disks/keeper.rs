@@ -1,21 +1,20 @@
-//! The thread that keeps master and disks of one mind: tells what a disk has and what has gone
+//! Keeps master and disks of one mind: tells what a disk has and what has gone
 //! from it, and makes void there what the master does not want any more.
 //! Invariant: a tombstone is confirmed only after the disk has it for good.
 
-use super::context::{DiskContext, OwnedDisk};
+use super::context::OwnedDisk;
+use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{BURIAL_WAIT, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
 use perigee_rpc::CallError;
 use perigee_schemas::{Identity, Status};
 use perigee_ssd::recovery::Survivor;
 use perigee_ssd::{Disk, DiskState, Health, VoidCopy};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+/// Keeps master and disks of one mind.
 #[derive(Debug)]
-pub(super) struct Keeper {
-    context: Arc<DiskContext>,
+pub struct Keeper<O> {
+    owner: O,
     disks: Vec<KeptDisk>,
     heard: u64,
 }
@@ -34,8 +33,9 @@ pub(super) struct KeptDisk {
     is_withdrawn: bool,
 }
 
-impl Keeper {
-    pub(super) fn new(context: Arc<DiskContext>, disks: Vec<OwnedDisk>) -> Self {
+impl<O: DiskOwner> Keeper<O> {
+    /// One for these disks.
+    pub fn new(owner: O, disks: Vec<OwnedDisk>) -> Self {
         let kept = |owned: OwnedDisk| KeptDisk {
             id: owned.id,
             disk: owned.disk,
@@ -45,15 +45,16 @@ impl Keeper {
             state: DiskState::default(),
             is_withdrawn: false,
         };
-        Self { context, disks: disks.into_iter().map(kept).collect(), heard: 0 }
+        Self { owner, disks: disks.into_iter().map(kept).collect(), heard: 0 }
     }
 
-    pub(super) fn run(mut self, end: Sender<()>) {
+    /// Works until the process ends.
+    pub async fn run(mut self) {
         let mut pause = Duration::ZERO;
-        while self.context.signal.wait(&mut self.heard, pause) {
+        while self.owner.rung(&mut self.heard, pause).await {
             pause = KEEPER_PAUSE;
             for one in self.disks.iter_mut().filter(|one| !one.is_withdrawn) {
-                match one.round(&self.context) {
+                match one.round(&self.owner).await {
                     Ok(true) => pause = Duration::ZERO,
                     Ok(false) => {}
                     Err(error) => {
@@ -62,29 +63,28 @@ impl Keeper {
                 }
             }
         }
-        drop(end);
     }
 }
 
 impl KeptDisk {
     /// One look; true if there may be more to do at once.
-    fn round(&mut self, context: &DiskContext) -> Result<bool, CallError> {
+    async fn round(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
         self.note_state();
         if self.state.health == Health::Withdrawn {
-            return self.withdraw(context);
+            return self.withdraw(owner).await;
         }
-        if self.announced != context.mounts.load(Ordering::Acquire) {
-            return self.announce(context);
+        if self.announced != owner.mounts() {
+            return self.announce(owner).await;
         }
         let oldest = self.disk.oldest();
         if self.heard_oldest.is_some_and(|heard| heard != oldest) {
-            self.tell_oldest(context, oldest)?;
+            self.tell_oldest(owner, oldest).await?;
         }
-        match context.master.fetch_tombstones(self.id, TOMBSTONES_PER_FETCH)? {
+        match owner.master().fetch_tombstones(self.id, TOMBSTONES_PER_FETCH).await? {
             Ok(void) if void.is_empty() => Ok(false),
-            Ok(void) => self.bury(context, &void),
+            Ok(void) => self.bury(owner, &void).await,
             // The master has lost track.
-            Err(Status::UnavailableInCurrentStatus) => self.announce(context),
+            Err(Status::UnavailableInCurrentStatus) => self.announce(owner).await,
             // Not mounted yet, or not any more: heartbeats see to that.
             Err(_) => Ok(false),
         }
@@ -92,28 +92,28 @@ impl KeptDisk {
 
     /// Tells the master from which segment on the log can be read; false if it does not know the
     /// disk.
-    pub(super) fn tell_oldest(
+    pub(super) async fn tell_oldest(
         &mut self,
-        context: &DiskContext,
+        owner: &impl DiskOwner,
         oldest: u32,
     ) -> Result<bool, CallError> {
-        let is_known = context.master.tell_recycled(self.id, oldest)? == Status::Ok;
+        let is_known = owner.master().tell_recycled(self.id, oldest).await? == Status::Ok;
         self.heard_oldest = is_known.then_some(oldest);
         Ok(is_known)
     }
 
-    fn bury(
+    async fn bury(
         &self,
-        context: &DiskContext,
+        owner: &impl DiskOwner,
         void: &[perigee_rpc::Tombstone],
     ) -> Result<bool, CallError> {
         let copies =
             void.iter().map(|one| VoidCopy { hash: one.hash.into(), generation: one.generation });
-        let buried = self.disk.bury(copies.collect()).wait(BURIAL_WAIT);
+        let buried = owner.answered(self.disk.bury(copies.collect()), BURIAL_WAIT).await;
         let error = match buried {
             Ok(Ok(())) => {
                 let numbers: Vec<u64> = void.iter().map(|one| one.number).collect();
-                context.master.confirm_tombstones(self.id, &numbers)?;
+                owner.master().confirm_tombstones(self.id, &numbers).await?;
                 return Ok(true);
             }
             Ok(Err(error)) => error.to_string(),
@@ -139,9 +139,9 @@ impl KeptDisk {
     }
 
     /// Takes the disk out of use for good: no copy there is read any more.
-    fn withdraw(&mut self, context: &DiskContext) -> Result<bool, CallError> {
-        context.donation.remove(self.id);
-        context.master.unmount(&[self.id], 0)?;
+    async fn withdraw(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
+        owner.withdraw(self.id);
+        owner.master().unmount_disk(self.id).await?;
         self.is_withdrawn = true;
         tracing::warn!(disk = %self.id, "A disk is out of use; its objects are gone until the next start");
         Ok(false)

@@ -1,9 +1,10 @@
-//! The thread that takes demotions from the master and writes them.
+//! Takes demotions from the master and writes them.
 //! Invariant: each demotion that is taken is ended with what came of it, or left to the deadline of
 //! a master that does not answer.
 
-use super::context::{DiskContext, OwnedDisk};
+use super::context::OwnedDisk;
 use super::demotion::{Parted, TakenDemotion, part, status_of};
+use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{
     DEMOTED_BYTES_IN_FLIGHT, DEMOTION_BUSY, DEMOTION_BUSY_PAUSE, DEMOTION_PAUSE,
     DEMOTIONS_PER_FETCH, DISK_WRITE_WAIT, REMOUNT_PAUSE, REPORT_TRIES,
@@ -12,17 +13,16 @@ use perigee_rpc::{CallError, EndedDemotion};
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::{Identity, Status};
 use perigee_ssd::{Answer, Disk, Outgoing, VoidCopy, WriteError};
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
+/// Writes what the master has its owner demote.
 #[derive(Debug)]
-pub(super) struct Writer {
-    context: Arc<DiskContext>,
-    disks: HashMap<Identity, Disk>,
+pub struct Writer<O> {
+    owner: O,
+    disks: BTreeMap<Identity, Disk>,
     heard: u64,
-    last_work: Option<Instant>,
+    last_work: Option<Duration>,
 }
 
 /// Objects that a disk has been given.
@@ -33,16 +33,18 @@ struct WriteStep {
     written: Answer<Vec<Result<DiskAddress, WriteError>>>,
 }
 
-impl Writer {
-    pub(super) fn new(context: Arc<DiskContext>, disks: &[OwnedDisk]) -> Self {
+impl<O: DiskOwner> Writer<O> {
+    /// One for these disks.
+    pub fn new(owner: O, disks: &[OwnedDisk]) -> Self {
         let disks = disks.iter().map(|one| (one.id, one.disk.clone())).collect();
-        Self { context, disks, heard: 0, last_work: None }
+        Self { owner, disks, heard: 0, last_work: None }
     }
 
-    pub(super) fn run(mut self, end: Sender<()>) {
+    /// Works until the process ends.
+    pub async fn run(mut self) {
         let mut pause = DEMOTION_PAUSE;
-        while self.context.signal.wait(&mut self.heard, pause) {
-            pause = match self.round() {
+        while self.owner.rung(&mut self.heard, pause).await {
+            pause = match self.round().await {
                 Ok(true) => Duration::ZERO,
                 Ok(false) if self.is_busy() => DEMOTION_BUSY_PAUSE,
                 Ok(false) => DEMOTION_PAUSE,
@@ -52,24 +54,22 @@ impl Writer {
                 }
             };
         }
-        drop(end);
     }
 
     /// Whether there was work not long ago, so that more is likely.
     fn is_busy(&self) -> bool {
-        self.last_work.is_some_and(|last| last.elapsed() < DEMOTION_BUSY)
+        self.last_work.is_some_and(|last| self.owner.now().saturating_sub(last) < DEMOTION_BUSY)
     }
 
     /// Takes some demotions and carries them out; false if there are none.
-    fn round(&mut self) -> Result<bool, CallError> {
-        let context = self.context.clone();
-        let _in_order = context.in_order();
-        let batch = context.master.fetch_demotions(DEMOTIONS_PER_FETCH)?;
+    async fn round(&mut self) -> Result<bool, CallError> {
+        let _in_order = self.owner.in_order().await;
+        let batch = self.owner.master().fetch_demotions(DEMOTIONS_PER_FETCH).await?;
         if batch.keys.is_empty() {
             return Ok(false);
         }
-        self.last_work = Some(Instant::now());
-        let Parted { outgoing, mut failed } = part(batch, &context.donation);
+        self.last_work = Some(self.owner.now());
+        let Parted { outgoing, mut failed } = part(batch, self.owner.table());
         let mut under_way = VecDeque::new();
         let mut bytes = 0;
         for (id, objects) in outgoing {
@@ -84,20 +84,22 @@ impl Writer {
                     && let Some(oldest) = under_way.pop_front()
                 {
                     bytes -= oldest.bytes;
-                    self.end(oldest);
+                    self.end(oldest).await;
                 }
             }
         }
-        under_way.into_iter().for_each(|step| self.end(step));
-        self.report(&failed);
+        for step in under_way {
+            self.end(step).await;
+        }
+        self.report(&failed).await;
         Ok(true)
     }
 
     /// Waits for a disk, tells the master, and makes void what it does not take.
-    fn end(&self, step: WriteStep) {
+    async fn end(&self, step: WriteStep) {
         let WriteStep { disk, mut demotions, written, .. } = step;
         let mut void: Vec<VoidCopy> = Vec::new();
-        match written.wait(DISK_WRITE_WAIT) {
+        match self.owner.answered(written, DISK_WRITE_WAIT).await {
             Ok(written) => {
                 for (demotion, written) in demotions.iter_mut().zip(written) {
                     if let Err(error) = &written {
@@ -112,7 +114,7 @@ impl Writer {
                 void.extend(demotions.iter().map(TakenDemotion::void));
             }
         }
-        if let Some(verdicts) = self.report(&demotions) {
+        if let Some(verdicts) = self.report(&demotions).await {
             let refused = demotions
                 .iter()
                 .zip(verdicts)
@@ -127,19 +129,19 @@ impl Writer {
     }
 
     /// Tells the master, a few times if it does not answer.
-    fn report(&self, demotions: &[TakenDemotion]) -> Option<Vec<Status>> {
+    async fn report(&self, demotions: &[TakenDemotion]) -> Option<Vec<Status>> {
         if demotions.is_empty() {
             return None;
         }
         let ended: Vec<EndedDemotion<'_>> = demotions.iter().map(TakenDemotion::ended).collect();
         for _ in 0..REPORT_TRIES {
-            match self.context.master.end_demotions(&ended) {
+            match self.owner.master().end_demotions(&ended).await {
                 Ok(verdicts) => return Some(verdicts),
                 Err(error) => {
                     tracing::debug!(%error, "The master did not hear what became of demotions");
                 }
             }
-            std::thread::sleep(REMOUNT_PAUSE);
+            self.owner.sleep(REMOUNT_PAUSE).await;
         }
         None
     }

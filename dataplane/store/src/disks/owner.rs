@@ -1,0 +1,98 @@
+//! What the code for disks needs of the process around it: the master, a clock, the segments, and
+//! a bell. A client has threads for it, the simulation has tasks.
+//! Invariant: it decides nothing about a copy; that is done by what uses it.
+
+use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
+use perigee_schemas::{Identity, Status};
+use perigee_ssd::{Answer, Unanswered};
+use perigee_transfer::SegmentTable;
+use std::future::Future;
+use std::time::Duration;
+
+/// Calls to the master about disks, as `MasterClient` has them.
+pub trait DiskCalls {
+    /// Takes objects that are to be written to disks.
+    fn fetch_demotions(&self, limit: u32)
+    -> impl Future<Output = Result<DemotionBatch, CallError>>;
+
+    /// Tells how demotions went; one verdict per demotion.
+    fn end_demotions(
+        &self,
+        ended: &[EndedDemotion<'_>],
+    ) -> impl Future<Output = Result<Vec<Status>, CallError>>;
+
+    /// Copies on a disk that are void.
+    fn fetch_tombstones(
+        &self,
+        disk: Identity,
+        limit: u32,
+    ) -> impl Future<Output = Result<Result<Vec<Tombstone>, Status>, CallError>>;
+
+    /// Tells that void copies never come back.
+    fn confirm_tombstones(
+        &self,
+        disk: Identity,
+        numbers: &[u64],
+    ) -> impl Future<Output = Result<Status, CallError>>;
+
+    /// Announces objects that a disk has; one verdict per object.
+    fn announce_copies(
+        &self,
+        disk: Identity,
+        copies: &[FoundCopy<'_>],
+        is_last: bool,
+    ) -> impl Future<Output = Result<Vec<Status>, CallError>>;
+
+    /// Tells that copies below a segment of the log are gone.
+    fn tell_recycled(
+        &self,
+        disk: Identity,
+        oldest: u32,
+    ) -> impl Future<Output = Result<Status, CallError>>;
+
+    /// Takes a disk out of use.
+    fn unmount_disk(&self, disk: Identity) -> impl Future<Output = Result<(), CallError>>;
+}
+
+/// The process that has disks, as its [`super::Writer`] and [`super::Keeper`] see it.
+pub trait DiskOwner {
+    /// The way to the master.
+    type Master: DiskCalls;
+    /// Kept while objects are on their way to a disk and while one is announced: a copy must not
+    /// be announced before the master has heard of its demotion.
+    type Order<'a>
+    where
+        Self: 'a;
+
+    /// The way to the master.
+    fn master(&self) -> &Self::Master;
+
+    /// The memory that is lent.
+    fn table(&self) -> &SegmentTable;
+
+    /// How often all was mounted; after each time all copies must be announced.
+    fn mounts(&self) -> u64;
+
+    /// No peer reads a disk any more.
+    fn withdraw(&self, disk: Identity);
+
+    /// Waits until no objects are on their way to a disk, and no disk is announced.
+    fn in_order(&self) -> impl Future<Output = Self::Order<'_>>;
+
+    /// Monotonic time.
+    fn now(&self) -> Duration;
+
+    /// Resolves after `length`.
+    fn sleep(&self, length: Duration) -> impl Future<Output = ()>;
+
+    /// Waits for a ring after those that were `heard`, no longer than `pause`; false when the
+    /// process ends.
+    fn rung(&self, heard: &mut u64, pause: Duration) -> impl Future<Output = bool>;
+
+    /// The answer of a disk.
+    fn answered<T: Send + 'static>(
+        &self,
+        answer: Answer<T>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<T, Unanswered>>;
+}
