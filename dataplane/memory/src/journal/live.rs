@@ -5,7 +5,7 @@ use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::record::{Record, RecordOp};
 use std::collections::BTreeMap;
 
-/// A commit that nothing has freed: what is sorted is small, and records stay where they are.
+/// A commit: what is sorted is small, and records stay where they are.
 #[derive(Clone, Copy)]
 struct Commit {
     offset: u64,
@@ -15,11 +15,13 @@ struct Commit {
     at: u32,
     /// What the flags are now.
     flags: u8,
+    is_freed: bool,
 }
 
 /// The commits that were neither freed nor written over, with the flags that they have now, in
-/// order of their offsets. Of two extents that overlap the one with the larger generation is there:
-/// the other one was freed before, and only the record of that is missing.
+/// order of their offsets. Of two extents that overlap the one with the larger generation was there
+/// last: the other one was freed before, and only the record of that is missing. It does not come
+/// back when the last one is freed.
 pub fn live_records<'a>(records: impl Iterator<Item = Record<'a>>) -> Vec<Record<'a>> {
     let all: Vec<Record<'a>> = records.take(u32::MAX as usize).collect();
     let live = without_overlaps(outcomes(&all));
@@ -33,28 +35,25 @@ fn outcomes(all: &[Record<'_>]) -> Vec<Commit> {
         (0..).zip(all).map(|(at, record)| (record.generation, at)).collect();
     order.sort_unstable();
     let allocations = order.chunk_by(|a, b| a.0 == b.0);
-    let mut live: Vec<Commit> =
+    let mut commits: Vec<Commit> =
         allocations.filter_map(|allocation| outcome(all, allocation)).collect();
-    live.sort_unstable_by_key(|commit| (commit.offset, commit.generation));
-    live
+    commits.sort_unstable_by_key(|commit| (commit.offset, commit.generation));
+    commits
 }
 
 /// What the records of one allocation say in the end.
 fn outcome(all: &[Record<'_>], allocation: &[(u64, u32)]) -> Option<Commit> {
-    let mut live: Option<Commit> = None;
+    let mut known: Option<Commit> = None;
     for (_, at) in allocation {
         let record = &all[*at as usize];
-        match record.op {
-            RecordOp::Commit => live = Some(commit(record, *at)),
-            RecordOp::Free => live = None,
-            RecordOp::Flags => {
-                if let Some(live) = &mut live {
-                    live.flags = record.flags;
-                }
-            }
+        match (record.op, &mut known) {
+            (RecordOp::Commit, _) => known = Some(commit(record, *at)),
+            (RecordOp::Free, Some(known)) => known.is_freed = true,
+            (RecordOp::Flags, Some(known)) => known.flags = record.flags,
+            (RecordOp::Free | RecordOp::Flags, None) => {}
         }
     }
-    live
+    known
 }
 
 fn commit(record: &Record<'_>, at: u32) -> Commit {
@@ -64,10 +63,12 @@ fn commit(record: &Record<'_>, at: u32) -> Commit {
         generation: record.generation,
         at,
         flags: record.flags,
+        is_freed: false,
     }
 }
 
-/// Leaves out what a later allocation overlaps, of commits in order of their offsets.
+/// Leaves out what was freed, and what a later allocation overlaps, of commits in order of their
+/// offsets.
 fn without_overlaps(sorted: Vec<Commit>) -> Vec<Commit> {
     let mut kept = Vec::with_capacity(sorted.len());
     let mut run: Vec<Commit> = Vec::new();
@@ -86,7 +87,7 @@ fn without_overlaps(sorted: Vec<Commit>) -> Vec<Commit> {
 /// Keeps what is valid of a run of commits of which each overlaps one before it.
 fn settle(run: &mut Vec<Commit>, kept: &mut Vec<Commit>) {
     if run.len() <= 1 {
-        kept.append(run);
+        kept.extend(run.drain(..).filter(|commit| !commit.is_freed));
         return;
     }
     let from = kept.len();
@@ -94,7 +95,7 @@ fn settle(run: &mut Vec<Commit>, kept: &mut Vec<Commit>) {
     // What later allocations have taken, also those that were overlapped themselves.
     let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
     for commit in run.drain(..) {
-        if cover(&mut taken, commit.offset, commit.end) {
+        if cover(&mut taken, commit.offset, commit.end) && !commit.is_freed {
             kept.push(commit);
         }
     }
