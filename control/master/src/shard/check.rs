@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use perigee_allocator::Extent;
+
 use crate::list_name::ListName;
 use crate::object::Flags;
 use crate::share::SegmentShare;
@@ -32,6 +34,18 @@ impl KeyShard {
         self.check_relocation();
         self.check_disks();
         self.check_demotions();
+    }
+
+    /// What this shard holds of a segment of memory, used and free, in no order: for checks over
+    /// all shards of a master.
+    pub fn held_extents(&self, segment: u32) -> Vec<Extent> {
+        let Some(share) = self.space.get(segment).filter(|share| share.is_memory()) else {
+            return Vec::new();
+        };
+        let replicas = self.replicas.iter().filter(|(_, it)| it.segment == segment);
+        let parked = self.space.quarantine().iter().filter(|it| it.segment == segment);
+        let used = replicas.map(|(_, it)| it.extent()).chain(parked.map(|it| it.extent));
+        used.chain(share.allocator.free_extents()).collect()
     }
 
     /// What lies on a disk is linked there, last in its chain and alone; its bytes are counted.

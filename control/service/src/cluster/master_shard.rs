@@ -7,7 +7,7 @@ use super::settings::{key_settings, registry_settings};
 use crate::config::MasterConfig;
 use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
 use perigee_master::{
-    DrainJob, DrainJobRequest, GroupLedger, JobRefusal, KeyEventQueue, KeyShard, Registry,
+    DrainJob, DrainJobRequest, Extent, GroupLedger, JobRefusal, KeyEventQueue, KeyShard, Registry,
     SegmentGauges, SegmentSpec, ShardCounters, ShardGauges,
 };
 use perigee_metrics::MasterCells;
@@ -156,6 +156,11 @@ impl<E: Environment> MasterShard<E> {
         if let Some(registry) = &self.state.registry {
             registry.borrow().check();
         }
+    }
+
+    /// What it holds of a segment of memory: for the simulation, which compares shards.
+    pub fn held_extents(&self, segment: u32) -> Vec<Extent> {
+        self.state.keys.borrow().held_extents(segment)
     }
 
     /// How full it is.

@@ -95,6 +95,11 @@ impl SegmentBook {
         self.journal.used_bytes() as u64
     }
 
+    /// Objects that lie here.
+    pub(super) fn objects(&self) -> usize {
+        self.live().count()
+    }
+
     /// What the shards of a master are announced: the epoch of its life, and the number of the
     /// segment there. The same for all of them, whatever those tell that have begun: a byte that
     /// one has freed is still that one's.

@@ -98,6 +98,11 @@ impl<E: Environment> SegmentLedger<E> {
         self.books.borrow().values().map(|kept| kept.book.borrow().journal_bytes()).sum()
     }
 
+    /// Objects that the next master would hear of.
+    pub fn objects(&self) -> usize {
+        self.books.borrow().values().map(|kept| kept.book.borrow().objects()).sum()
+    }
+
     /// To be called before the segments are mounted again in a life of the master. Waits for the
     /// last words of the life before.
     pub async fn prepare(&self, life: u64) -> Prepared {

@@ -21,6 +21,8 @@ pub(super) struct Trouble {
     hosts: Vec<HostId>,
     /// Puts a new process on a host whose process has died.
     begin: Box<dyn Fn(HostId)>,
+    /// Called before a process dies.
+    end: Box<dyn Fn(HostId)>,
     /// Whether links may change bits.
     flips: bool,
     /// Hosts without a process.
@@ -40,10 +42,16 @@ impl Trouble {
             random: world.fork_random(),
             hosts,
             begin: Box::new(begin),
+            end: Box::new(|_| ()),
             flips,
             dead: RefCell::default(),
             faults: Cell::new(0),
         }
+    }
+
+    /// The same, with something to be called before a process dies.
+    pub(super) fn with_end(self, end: impl Fn(HostId) + 'static) -> Self {
+        Self { end: Box::new(end), ..self }
     }
 
     /// How many faults there were.
@@ -59,7 +67,7 @@ impl Trouble {
             self.world.sleep(pause).await;
             self.faults.set(self.faults.get() + 1);
             match self.random.below(8) {
-                0 | 1 => self.die().await,
+                0 | 1 => self.die(self.random.one_in(2)).await,
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
                 5 => self.world.set_weather(Weather::foul(&self.random, self.flips)),
@@ -69,12 +77,24 @@ impl Trouble {
         self.world.set_weather(Weather::fair(&self.random));
     }
 
-    async fn die(&self) {
+    /// Ends the process of any of the hosts again and again until a condition holds; nothing else
+    /// goes wrong.
+    pub(super) async fn restart(&self, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            let pause = self.random.length(Duration::from_micros(100), Duration::from_secs(10));
+            self.world.sleep(pause).await;
+            self.faults.set(self.faults.get() + 1);
+            self.die(true).await;
+        }
+    }
+
+    async fn die(&self, power_stays: bool) {
         let host = *self.random.pick(&self.hosts);
         if !self.dead.borrow_mut().insert(host) {
             return;
         }
-        self.world.kill(host, self.random.one_in(2));
+        (self.end)(host);
+        self.world.kill(host, power_stays);
         let pause = self.random.length(Duration::from_millis(1), Duration::from_secs(20));
         self.world.sleep(pause).await;
         self.world.revive(host);

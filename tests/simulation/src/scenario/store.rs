@@ -22,7 +22,7 @@ use super::faults::Trouble;
 use crate::network::HostId;
 use crate::world::World;
 use client::Client;
-use contract::Contract;
+use contract::{Contract, Trials};
 use master::Master;
 use node::Node;
 use operator::Operator;
@@ -37,6 +37,8 @@ const RUN_LIMIT: Duration = Duration::from_secs(48 * 3600);
 const RELEASED: Duration = Duration::from_secs(700);
 /// Time after which no lease runs any more, if nothing failed since the last call.
 const UNLEASED: Duration = Duration::from_secs(30);
+/// Time in which all owners are members again after a restart.
+const SETTLED: Duration = Duration::from_secs(30);
 /// Time in which everything that was asked to stop has stopped.
 const STOPPING: Duration = Duration::from_secs(60);
 
@@ -53,7 +55,8 @@ struct Play {
 
 pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let random = world.fork_random();
-    let contract = Rc::new(Contract::new(world, random.one_in(4)));
+    let trials = *random.pick(&[Trials::Calm, Trials::Restarts, Trials::All, Trials::All]);
+    let contract = Rc::new(Contract::new(world, trials));
     let size = Size::new(&random);
     let master = Rc::new(Master::new(world, &contract)?);
     let node = |_| Rc::new(Node::new(world, &master, &contract, size));
@@ -98,12 +101,13 @@ impl Play {
         self.world.until(move || master.segments().len() == nodes).await;
         self.clients.iter().for_each(Client::begin);
         let has_drained = self.begin_operator();
-        let faults = if self.contract.is_calm() { 0 } else { self.trouble().await };
+        let faults = self.trouble().await;
         self.operator.note_whole();
         let working = self.clients.clone();
         self.world.until(move || working.iter().all(|client| client.has_worked())).await;
         self.world.until(move || has_drained.get()).await;
         self.world.sleep(RELEASED).await;
+        self.restart_master().await;
         for client in &self.clients {
             client.prove_that_all_works().await;
         }
@@ -136,6 +140,28 @@ impl Play {
         self.world.sleep(UNLEASED).await;
         self.master.check_nothing_is_used();
         self.master.check_all_is_held();
+        self.nodes.iter().for_each(|node| node.check_nothing_is_kept());
+    }
+
+    /// Nothing goes on any more. The master's process ends and begins again: what was there is
+    /// there again, and nothing else.
+    async fn restart_master(self: &Rc<Self>) {
+        let Some(client) = self.clients.first() else {
+            return;
+        };
+        let (evicted, before) = (self.master.evicted_keys(), client.look_up_all().await);
+        self.master.note_end();
+        self.world.kill(self.master.host(), true);
+        self.world.revive(self.master.host());
+        self.master.begin();
+        let master = self.master.clone();
+        self.world.until(move || master.first().is_some()).await;
+        let after = client.look_up_all().await;
+        let is_same = before == after || self.master.evicted_keys() != evicted;
+        self.world.check(is_same, || {
+            format!("Before the master was started again {before:?} were there, then {after:?}")
+        });
+        self.world.sleep(SETTLED).await;
     }
 
     /// Ends all processes in good order.
@@ -155,9 +181,27 @@ impl Play {
         let nodes = self.nodes.iter().map(|node| node.host());
         let clients = self.clients.iter().map(|client| client.host());
         let hosts = nodes.chain(clients).chain([self.master.host()]);
-        let trouble = Trouble::new(&self.world, hosts.collect(), false, begin);
-        trouble.make(|| self.clients.iter().all(|client| client.has_worked())).await;
+        let hosts = match self.contract.trials() {
+            Trials::Calm => return 0,
+            Trials::Restarts => vec![self.master.host()],
+            Trials::All => hosts.collect(),
+        };
+        let ended = self.clone();
+        let trouble = Trouble::new(&self.world, hosts, false, begin)
+            .with_end(move |host| ended.note_end(host));
+        let is_over = || self.clients.iter().all(|client| client.has_worked());
+        match self.contract.keeps_all() {
+            true => trouble.restart(is_over).await,
+            false => trouble.make(is_over).await,
+        }
         trouble.faults()
+    }
+
+    fn note_end(&self, host: HostId) {
+        if host == self.master.host() {
+            self.contract.note_end_of_master();
+            self.master.note_end();
+        }
     }
 
     fn begin_again(&self, host: HostId) {

@@ -6,7 +6,12 @@
 //! order is right. A call without an answer may have been carried out, or be carried out later.
 //! Invariant: what is refused here is wrong under every order.
 
+mod history;
+
+pub(super) use history::{Lease, Version};
+
 use crate::world::World;
+use history::{Absence, Binding, History};
 use perigee_memory::crc32c;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,53 +22,27 @@ use std::time::Duration;
 /// again and again.
 const STRAY_BYTES: Duration = Duration::from_secs(300);
 
-/// One put of a key.
-#[derive(Debug)]
-pub(super) struct Version {
-    pub(super) payload: Vec<u8>,
-    pub(super) checksum: u32,
-    is_pinned: bool,
-    /// When its start was asked for, and when that was answered.
-    asked: Duration,
-    started: Cell<Option<Duration>>,
-    /// Whether its end was asked for: from then on it may be found.
-    is_ending: Cell<bool>,
-    /// When its end was answered: from then on it, or a later one, is to be found.
-    ended: Cell<Option<Duration>>,
-}
-
-/// Between these moments a key was not there.
-#[derive(Clone, Copy, Debug)]
-struct Absence {
-    asked: Duration,
-    answered: Duration,
-}
-
-/// A reader's right to find a key's bytes where a lookup has found it.
-#[derive(Debug)]
-pub(super) struct Lease {
-    asked: Duration,
-    answered: Duration,
-    pub(super) end: Duration,
-    /// Which life of the master has granted it.
-    pub(super) epoch: u64,
-    is_given_back: Cell<bool>,
-}
-
-#[derive(Debug, Default)]
-struct History {
-    versions: Vec<Rc<Version>>,
-    absences: Vec<Absence>,
-    leases: Vec<Rc<Lease>>,
-    /// When each removal was asked for, whatever came of it, and its answer.
-    removals: Vec<(Duration, Rc<Cell<Option<Duration>>>)>,
+/// What happens in a run beside the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trials {
+    /// Nothing.
+    Calm,
+    /// The master's process ends and begins again, and nothing else goes wrong.
+    Restarts,
+    /// Whatever can go wrong.
+    All,
 }
 
 /// All keys.
 pub(super) struct Contract {
     world: Rc<World>,
     keys: RefCell<BTreeMap<String, History>>,
-    is_calm: bool,
+    trials: Trials,
+    binding: Cell<Binding>,
+    /// What was put before that moment may be gone: its owner has taken it away.
+    lost: Cell<Duration>,
+    /// Owners that are saying what they have.
+    returning: Rc<Cell<u32>>,
     /// When a master or the membership of a segment began again: writers of before may still write.
     upheaval: Cell<Option<Duration>>,
 }
@@ -76,12 +55,55 @@ pub(super) struct Removal {
 }
 
 impl Contract {
-    pub(super) fn new(world: &Rc<World>, is_calm: bool) -> Self {
-        Self { world: world.clone(), keys: RefCell::default(), is_calm, upheaval: Cell::new(None) }
+    pub(super) fn new(world: &Rc<World>, trials: Trials) -> Self {
+        Self {
+            world: world.clone(),
+            keys: RefCell::default(),
+            trials,
+            binding: Cell::default(),
+            lost: Cell::default(),
+            returning: Rc::default(),
+            upheaval: Cell::new(None),
+        }
     }
 
+    pub(super) fn trials(&self) -> Trials {
+        self.trials
+    }
+
+    /// Whether every call is answered.
     pub(super) fn is_calm(&self) -> bool {
-        self.is_calm
+        self.trials == Trials::Calm
+    }
+
+    /// Whether nothing but the master's process ends: what is acknowledged stays.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.trials != Trials::All
+    }
+
+    /// The master's process ends now. Where other things go wrong too, an owner may not have been
+    /// following, or its last words do not reach it: then it knows of what was before.
+    pub(super) fn note_end_of_master(&self) {
+        if !self.keeps_all() {
+            let all = self.world.now();
+            self.binding.set(Binding { all, ..self.binding.get() });
+        }
+    }
+
+    /// An owner begins to say what it has, until the returned value is dropped: what a lookup did
+    /// not find before may be found then.
+    pub(super) fn begin_return(&self) -> OwnerReturn {
+        if !self.keeps_all() {
+            let lookups = self.world.now();
+            self.binding.set(Binding { lookups, ..self.binding.get() });
+        }
+        self.returning.set(self.returning.get() + 1);
+        OwnerReturn(self.returning.clone())
+    }
+
+    /// An owner has taken a segment away that was not empty.
+    pub(super) fn note_loss(&self) {
+        self.lost.set(self.world.now());
     }
 
     /// A put is about to be asked for.
@@ -131,7 +153,7 @@ impl Contract {
     pub(super) fn note_removal(&self, removal: &Removal, is_gone: bool) {
         removal.answered.set(Some(self.world.now()));
         if is_gone {
-            self.note_absent(&removal.key, removal.asked);
+            self.add_absence(&removal.key, removal.asked, true);
         }
     }
 
@@ -170,12 +192,18 @@ impl Contract {
         });
     }
 
-    /// The master has answered that a key is not there.
+    /// A lookup has not found a key.
     pub(super) fn note_absent(&self, key: &str, asked: Duration) {
+        if self.keeps_all() || self.returning.get() == 0 {
+            self.add_absence(key, asked, self.keeps_all());
+        }
+    }
+
+    fn add_absence(&self, key: &str, asked: Duration, is_firm: bool) {
         let answered = self.world.now();
         let mut keys = self.keys.borrow_mut();
         let history = keys.entry(key.to_owned()).or_default();
-        history.absences.push(Absence { asked, answered });
+        history.absences.push(Absence { asked, answered, is_firm });
     }
 
     /// A lookup that was asked for at that time has found a key with this checksum; returns the
@@ -187,21 +215,32 @@ impl Contract {
             self.world.violate(format!("The master found {key} as no client has put it"));
             return None;
         };
-        self.world.check(!history.is_outdated(&version, asked), || {
+        let from = self.binding.get();
+        self.world.check(!history.is_outdated(&version, asked, from), || {
             format!("The master found {key} as it was before a put that was acknowledged")
         });
-        self.world.check(!history.was_gone(&version, asked), || {
+        self.world.check(!history.was_gone(&version, asked, from), || {
             format!("The master found {key} again after it was gone")
         });
         Some(version)
+    }
+
+    /// Keys that were ever put.
+    pub(super) fn keys(&self) -> Vec<String> {
+        self.keys.borrow().keys().cloned().collect()
     }
 
     /// Whether nothing but a fault can have taken a key before a call of that time. Where keys were
     /// evicted, that holds for those that were pinned hard and not removed since.
     pub(super) fn must_be_there(&self, key: &str, asked: Duration, were_evicted: bool) -> bool {
         let keys = self.keys.borrow();
-        let is_there = |history: &History| history.is_there(asked, were_evicted);
-        self.is_calm && keys.get(key).is_some_and(is_there)
+        let is_there = |history: &History| history.is_there(asked, were_evicted, self.lost.get());
+        self.keeps_all() && keys.get(key).is_some_and(is_there)
+    }
+
+    /// Whether nothing but a fault can keep a version that was found from being read.
+    pub(super) fn must_be_readable(&self, version: &Version) -> bool {
+        self.keeps_all() && version.asked >= self.lost.get()
     }
 
     pub(super) fn note_upheaval(&self) {
@@ -215,68 +254,11 @@ impl Contract {
     }
 }
 
-impl Lease {
-    /// The reader will not read under it any more.
-    pub(super) fn give_back(&self) {
-        self.is_given_back.set(true);
-    }
+/// An owner that is saying what it has.
+pub(super) struct OwnerReturn(Rc<Cell<u32>>);
 
-    /// Whether it was running from one moment to another, in this life of the master.
-    fn holds(&self, from: Duration, to: Duration, epoch: u64) -> bool {
-        let is_granted = self.epoch == epoch && self.answered <= from;
-        is_granted && to < self.end && !self.is_given_back.get()
-    }
-}
-
-impl Version {
-    fn has_ended_by(&self, time: Duration) -> bool {
-        self.ended.get().is_some_and(|ended| ended <= time)
-    }
-
-    fn has_started_before(&self, other: &Self) -> bool {
-        self.started.get().is_some_and(|started| started < other.asked)
-    }
-}
-
-impl History {
-    fn version(&self, checksum: u32) -> Option<Rc<Version>> {
-        let is_it =
-            |version: &&Rc<Version>| version.checksum == checksum && version.is_ending.get();
-        self.versions.iter().rfind(is_it).cloned()
-    }
-
-    /// Whether a put that started later had been acknowledged by that time.
-    fn is_outdated(&self, version: &Version, asked: Duration) -> bool {
-        let replaces =
-            |other: &Rc<Version>| other.has_ended_by(asked) && version.has_started_before(other);
-        self.versions.iter().any(replaces)
-    }
-
-    /// Whether the key was not there between the version's end and that time.
-    fn was_gone(&self, version: &Version, asked: Duration) -> bool {
-        let between = |gone: &Absence| gone.answered <= asked && version.has_ended_by(gone.asked);
-        self.absences.iter().any(between)
-    }
-
-    /// Whether what the key holds is what a lease was granted on: no put can have ended since.
-    fn is_of(&self, lease: &Lease) -> bool {
-        let is_before =
-            |version: &Rc<Version>| !version.is_ending.get() || version.has_ended_by(lease.asked);
-        self.versions.iter().all(is_before)
-    }
-
-    /// Whether a version, pinned if need be, had ended by that time and no removal came after its
-    /// start.
-    fn is_there(&self, asked: Duration, is_pinned: bool) -> bool {
-        let is_kept = |version: &Rc<Version>| {
-            let is_before = |answered: &Cell<Option<Duration>>| {
-                answered.get().is_some_and(|answered| answered < version.asked)
-            };
-            let mut removals = self.removals.iter();
-            (version.is_pinned || !is_pinned)
-                && version.has_ended_by(asked)
-                && removals.all(|(_, answered)| is_before(answered))
-        };
-        self.versions.iter().any(is_kept)
+impl Drop for OwnerReturn {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Link {
     budget: FrameBudget,
     open: RefCell<Option<Open>>,
     requests: Cell<u64>,
+    /// Which life of the master it has met last.
+    met: Cell<u64>,
     /// Leases that go back with the next call.
     given_back: RefCell<Vec<Given>>,
 }
@@ -63,6 +65,7 @@ impl Link {
             budget: FrameBudget::new(FRAME_BODY_BYTES_MAX * 2),
             open: RefCell::default(),
             requests: Cell::new(0),
+            met: Cell::new(0),
             given_back: RefCell::default(),
         }
     }
@@ -79,19 +82,33 @@ impl Link {
         }
     }
 
-    /// Asks the master; `None` if no answer came in time, carried out or not.
+    /// Asks the master; `None` if no answer came in time, carried out or not. A connection may have
+    /// died while it rested; then what can be repeated is asked once more.
     pub(super) async fn ask(&self, kind: MessageKind, body: &[u8]) -> Option<Answer> {
-        let began = self.environment.now();
-        let mut open = match self.rested() {
-            Some(open) => open,
-            None => self.connect().await.ok()?,
-        };
+        let end = self.environment.now() + CALL_DEADLINE;
+        if let Some(open) = self.rested() {
+            match self.exchange(open, end, kind, body).await {
+                Err(error) if is_repeatable(kind) && error.kind() != io::ErrorKind::TimedOut => {}
+                answer => return answer.ok(),
+            }
+        }
+        let open = self.connect(end).await.ok()?;
+        self.exchange(open, end, kind, body).await.ok()
+    }
+
+    async fn exchange(
+        &self,
+        mut open: Open,
+        end: Duration,
+        kind: MessageKind,
+        body: &[u8],
+    ) -> io::Result<Answer> {
         self.requests.set(self.requests.get() + 1);
         let request = self.requests.get();
         let mut frame = wire::give_back(&self.given_back.take());
         frame.extend_from_slice(&FrameHeader::encode(kind, request, body));
         frame.extend_from_slice(body);
-        let left = (began + CALL_DEADLINE).saturating_sub(self.environment.now());
+        let left = end.saturating_sub(self.environment.now());
         let stream = open.frames.stream().clone();
         let exchange = async {
             open.frames.send_bytes(frame).await?;
@@ -105,11 +122,11 @@ impl Link {
                 open.used = self.environment.now();
                 let epoch = open.epoch;
                 *self.open.borrow_mut() = Some(open);
-                Some(Answer { body, epoch })
+                Ok(Answer { body, epoch })
             }
-            Err(_) => {
+            Err(error) => {
                 stream.shutdown();
-                None
+                Err(error)
             }
         }
     }
@@ -118,18 +135,21 @@ impl Link {
     /// closed it.
     fn rested(&self) -> Option<Open> {
         let open = self.open.take()?;
-        if self.environment.now() - open.used < REST_MAX {
+        let is_young = self.environment.now() - open.used < REST_MAX;
+        if is_young && open.frames.stream().is_quiet() {
             return Some(open);
         }
         open.frames.stream().shutdown();
         None
     }
 
-    async fn connect(&self) -> io::Result<Open> {
-        let hello = Hello::new(Role::Client, self.client);
+    async fn connect(&self, end: Duration) -> io::Result<Open> {
+        let hello = Hello { met: self.met.get(), ..Hello::new(Role::Client, self.client) };
         let limits = (&self.budget, FRAME_BODY_BYTES_MAX);
-        let greeted = connect(&self.environment, self.master, &hello, limits, CALL_DEADLINE);
+        let left = end.saturating_sub(self.environment.now());
+        let greeted = connect(&self.environment, self.master, &hello, limits, left);
         let (frames, welcome) = greeted.await?;
+        self.met.set(welcome.epoch);
         Ok(Open { frames, epoch: welcome.epoch, used: self.environment.now() })
     }
 
@@ -145,4 +165,16 @@ impl Link {
         });
         Ok(body.to_vec())
     }
+}
+
+/// Whether a call may be carried out twice, as production clients have it.
+fn is_repeatable(kind: MessageKind) -> bool {
+    let once = [
+        MessageKind::PutStart,
+        MessageKind::Remove,
+        MessageKind::RemoveAll,
+        MessageKind::FetchMoves,
+        MessageKind::FetchDemotions,
+    ];
+    !once.contains(&kind)
 }

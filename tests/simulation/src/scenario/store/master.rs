@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PORT: u16 = 7100;
-/// Least epoch of generations in each life: owners raise it.
-const FIRST_EPOCH: u32 = 1;
+/// Length of an epoch of generations by the clock: owners raise it.
+const EPOCH_SECONDS: u64 = 60;
 
 type Shards = Vec<Rc<MasterShard<SimulatedEnvironment>>>;
 
@@ -31,6 +31,8 @@ pub(super) struct Master {
     config: Box<MasterConfig>,
     pace: Duration,
     epoch: Cell<u64>,
+    /// Keys that were evicted in lives that have ended.
+    evicted: Cell<u64>,
     /// The present process, or the one that has died.
     process: RefCell<Option<SimulatedEnvironment>>,
     /// Of the present life; none before all of them listen.
@@ -49,6 +51,7 @@ impl Master {
             // registry.
             pace: Duration::from_millis(random.between(50, 400)),
             epoch: Cell::new(0),
+            evicted: Cell::new(0),
             process: RefCell::default(),
             shards: RefCell::default(),
             random,
@@ -77,7 +80,8 @@ impl Master {
 
     async fn start(&self, epoch: u64) {
         let mut shards = Shards::new();
-        for start in ShardStart::all(&self.config, epoch, FIRST_EPOCH, self.pace, None) {
+        let first = 1 + (self.world.now().as_secs() / EPOCH_SECONDS) as u32;
+        for start in ShardStart::all(&self.config, epoch, first, self.pace, None) {
             let environment = self.world.environment(self.host);
             match MasterShard::start(&environment, start, self.address()).await {
                 Ok(shard) => shards.push(shard),
@@ -93,15 +97,22 @@ impl Master {
         *self.shards.borrow_mut() = shards;
     }
 
+    /// The process is about to be killed.
+    pub(super) fn note_end(&self) {
+        self.evicted.set(self.evicted_keys());
+        self.shards.take();
+    }
+
     /// Tells the process to end.
     pub(super) fn stop(&self) {
         self.shards.borrow().iter().for_each(|shard| shard.stop());
     }
 
-    /// Keys that were evicted in the present life.
+    /// Keys that were evicted in all lives.
     pub(super) fn evicted_keys(&self) -> u64 {
         let shards = self.shards.borrow();
-        shards.iter().map(|shard| shard.counters().evicted_keys).sum()
+        let present: u64 = shards.iter().map(|shard| shard.counters().evicted_keys).sum();
+        self.evicted.get() + present
     }
 
     /// Replicas in a segment, on all shards.
@@ -145,15 +156,20 @@ impl Master {
         epoch == self.epoch.get() && self.segments().iter().any(is_it)
     }
 
-    /// Panics if records of a shard disagree. Ends the run if shards together hold more of a
-    /// segment than there is; less may be on its way from one to another.
+    /// Panics if records of a shard disagree. Ends the run if two shards hold a byte of a segment;
+    /// some may be on their way from one to another.
     pub(super) fn check(&self) {
         self.shards.borrow().iter().for_each(|shard| shard.check());
-        let held = self.held();
         for (index, spec) in self.segments() {
-            let held = held.get(&index).copied().unwrap_or_default();
-            self.world.check(held <= spec.bytes, || {
-                format!("Shards hold {held} bytes of a segment of {}", spec.bytes)
+            let shards = self.shards.borrow();
+            let held = shards.iter().flat_map(|shard| shard.held_extents(index));
+            let mut held: Vec<(u64, u64)> =
+                held.map(|extent| (extent.offset, extent.offset + extent.bytes)).collect();
+            held.sort_unstable();
+            let are_apart = held.windows(2).all(|pair| pair[0].1 <= pair[1].0);
+            let are_inside = held.last().is_none_or(|(_, end)| *end <= spec.bytes);
+            self.world.check(are_apart && are_inside, || {
+                format!("Shards hold {held:?} of a segment of {} bytes", spec.bytes)
             });
         }
     }

@@ -88,7 +88,7 @@ impl Operator {
             self.world
                 .check(left == 0, || format!("{left} replicas are left in an emptied segment"));
         }
-        node.must_renew();
+        node.must_renew(epoch);
     }
 
     /// Whether a job was created. A master that dies in between does not answer.

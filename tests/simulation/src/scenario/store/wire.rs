@@ -5,7 +5,7 @@ use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
 use perigee_rpc::{Location, ReplySegment};
 use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::message::decode;
-use perigee_schemas::{Identity, Status, master, object};
+use perigee_schemas::{Identity, SegmentKind, Status, master, object};
 use perigee_transfer::{ReplicaAddress, SegmentAddress};
 use std::sync::Arc;
 
@@ -32,13 +32,26 @@ pub(super) struct Wanted<'a> {
     pub(super) hard_pin: bool,
 }
 
-/// A segment that a node lends.
+/// A segment that a node lends, or a disk.
 #[derive(Clone)]
 pub(super) struct Offer {
     pub(super) id: Identity,
     pub(super) name: String,
     pub(super) host_id: String,
     pub(super) bytes: u64,
+    pub(super) kind: SegmentKind,
+}
+
+/// How segments are mounted.
+#[derive(Default)]
+pub(super) struct Mounting<'a> {
+    pub(super) offers: &'a [Offer],
+    /// What of them is announced; nothing where it is not said.
+    pub(super) announces: &'a [(Identity, master::Announces)],
+    pub(super) is_remount: bool,
+    pub(super) number: u64,
+    /// Largest generation that was heard of.
+    pub(super) generation: u64,
 }
 
 /// What a heartbeat is answered with.
@@ -46,6 +59,8 @@ pub(super) struct Offer {
 pub(super) struct Pong {
     pub(super) must_mount: bool,
     pub(super) has_moves: bool,
+    /// Which life of the master has answered.
+    pub(super) epoch: u64,
 }
 
 fn strings(builder: &mut Builder, texts: &[&str]) -> Strings {
@@ -77,9 +92,9 @@ pub(super) fn give_back(leases: &[Given]) -> Vec<u8> {
 }
 
 /// A heartbeat with what the client lends, known by its mount request of that number.
-pub(super) fn ping(client: Identity, lent: Option<&Offer>, mounts: u64) -> Vec<u8> {
+pub(super) fn ping(client: Identity, lent: &[Offer], mounts: u64) -> Vec<u8> {
     let mut builder = Builder::new();
-    let column = |of: fn(&Offer) -> u64| lent.map(of).into_iter().collect::<Vec<u64>>();
+    let column = |of: fn(&Offer) -> u64| lent.iter().map(of).collect::<Vec<u64>>();
     let args = master::PingRequestArgs {
         client_high: client.high(),
         client_low: client.low(),
@@ -94,12 +109,41 @@ pub(super) fn ping(client: Identity, lent: Option<&Offer>, mounts: u64) -> Vec<u
 
 pub(super) fn pong(body: &[u8]) -> Option<Pong> {
     let reply = decode::<master::PingReply<'_>>(body).ok()?;
-    Some(Pong { must_mount: reply.state() != 0, has_moves: reply.has_moves() })
+    Some(Pong {
+        must_mount: reply.state() != 0,
+        has_moves: reply.has_moves(),
+        epoch: reply.epoch(),
+    })
 }
 
-/// Makes a segment known, the first time or again.
-pub(super) fn mount(client: Identity, offer: &Offer, remount: bool, number: u64) -> Vec<u8> {
+/// Makes segments known, the first time or again.
+pub(super) fn mount(client: Identity, mounting: &Mounting<'_>) -> Vec<u8> {
     let mut builder = Builder::new();
+    let segment = |offer: &Offer| segment(&mut builder, client, offer);
+    let segments: Vec<_> = mounting.offers.iter().map(segment).collect();
+    let announces = |offer: &Offer| {
+        let said = mounting.announces.iter().find(|(id, _)| *id == offer.id);
+        said.map_or(master::Announces::Nothing, |(_, announces)| *announces)
+    };
+    let announces: Vec<_> = mounting.offers.iter().map(announces).collect();
+    let args = master::MountRequestArgs {
+        client_high: client.high(),
+        client_low: client.low(),
+        segments: Some(builder.create_vector(&segments)),
+        remount: mounting.is_remount,
+        number: mounting.number,
+        generation: mounting.generation,
+        announces: Some(builder.create_vector(&announces)),
+    };
+    let root = master::MountRequest::create(&mut builder, &args);
+    finished(builder, root)
+}
+
+fn segment(
+    builder: &mut Builder,
+    client: Identity,
+    offer: &Offer,
+) -> WIPOffset<object::Segment<'static>> {
     let name = builder.create_string(&offer.name);
     let host_id = builder.create_string(&offer.host_id);
     let protocol = builder.create_string("tcp");
@@ -116,19 +160,9 @@ pub(super) fn mount(client: Identity, offer: &Offer, remount: bool, number: u64)
         host_id: Some(host_id),
         rendezvous: None,
         protocol: Some(protocol),
-        kind: 0,
+        kind: offer.kind as u8,
     };
-    let segment = object::Segment::create(&mut builder, &args);
-    let args = master::MountRequestArgs {
-        client_high: client.high(),
-        client_low: client.low(),
-        segments: Some(builder.create_vector(&[segment])),
-        remount,
-        number,
-        ..Default::default()
-    };
-    let root = master::MountRequest::create(&mut builder, &args);
-    finished(builder, root)
+    object::Segment::create(builder, &args)
 }
 
 pub(super) fn unmount(client: Identity, segment: Identity, grace_ms: u64) -> Vec<u8> {
@@ -306,7 +340,7 @@ pub(super) fn place(segments: &[ReplySegment], location: &Location) -> ReplicaAd
         endpoint: view.endpoint.clone(),
         host_id: view.host_id.clone(),
         rendezvous: String::new(),
-        kind: Some(perigee_schemas::SegmentKind::Memory),
+        kind: view.kind,
     };
     ReplicaAddress {
         segment: Arc::new(segment),

@@ -118,7 +118,10 @@ impl Client {
                 return true;
             }
         }
-        let must_be_there = self.contract.is_calm() && self.world.now() < found.lease.end;
+        let is_leased = self.world.now() < found.lease.end;
+        let is_of_this_life = found.lease.epoch == self.master.epoch();
+        let must_be_there =
+            self.contract.must_be_readable(&found.version) && is_leased && is_of_this_life;
         self.world.check(!must_be_there, || format!("Without a fault {key} was lost"));
         false
     }

@@ -1,0 +1,335 @@
+//! The disk of a node, with the production code of its owner: what is demoted is written, what is
+//! there is announced, and what is void is made so.
+//! Invariant: the folder stays from life to life, and with it the disk's name.
+
+use super::{Life, Node};
+use crate::environment::SimulatedEnvironment;
+use crate::scenario::store::contract::Contract;
+use crate::scenario::store::link::{CALL_DEADLINE, Link};
+use crate::scenario::store::wire::{self, Mounting, Offer};
+use crate::world::World;
+use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
+use perigee_schemas::frame::MessageKind;
+use perigee_schemas::{Identity, SegmentKind, Status};
+use perigee_shard::Environment;
+use perigee_ssd::{Answer, Disk, DiskOptions, OpenedDisk, Unanswered};
+use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, Writer};
+use perigee_transfer::SegmentTable;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The smallest segments of a log, and so many that none is used again in a run.
+const SEGMENT_BYTES: u32 = 16 << 20;
+const SEGMENTS: u64 = 64;
+/// Longest that opening or closing takes.
+const OPEN_MAX: Duration = Duration::from_secs(60);
+/// A thread may come late: owners ask less often than they could, because calls cost steps.
+const LATE: Duration = Duration::from_millis(100);
+const LATE_IN_PEACE: Duration = Duration::from_secs(5);
+/// Pause before a master that did not take the disk is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What the tasks of a disk wait for, and what they share.
+pub(super) struct DiskBell {
+    rings: Arc<AtomicU64>,
+    /// How often all was mounted.
+    mounts: Cell<u64>,
+    /// Objects are on their way, or the disk is being announced.
+    is_taken: Cell<bool>,
+    is_over: Cell<bool>,
+}
+
+/// The process of a node as the code for its disk sees it.
+struct Owner {
+    world: Rc<World>,
+    environment: SimulatedEnvironment,
+    table: Arc<SegmentTable>,
+    bell: Rc<DiskBell>,
+    calls: Calls,
+}
+
+/// Calls to the master about a disk.
+struct Calls {
+    world: Rc<World>,
+    contract: Rc<Contract>,
+    client: Identity,
+    link: Link,
+    /// Checksums of what is on its way to the disk, by key and generation.
+    taken: RefCell<BTreeMap<(String, u64), u32>>,
+}
+
+/// Ends the order of a disk's owner.
+struct Turn<'a>(&'a Cell<bool>);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl Default for DiskBell {
+    fn default() -> Self {
+        Self {
+            rings: Arc::default(),
+            mounts: Cell::new(1),
+            is_taken: Cell::new(false),
+            is_over: Cell::new(false),
+        }
+    }
+}
+
+impl DiskBell {
+    pub(super) fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All was mounted again.
+    pub(super) fn note_mounted(&self) {
+        self.mounts.set(self.mounts.get() + 1);
+        self.ring();
+    }
+
+    pub(super) fn stop(&self) {
+        self.is_over.set(true);
+    }
+}
+
+impl Node {
+    /// Opens the disk, lends it, and has it filled and kept until the process ends.
+    pub(super) async fn keep_disk(self: Rc<Self>, life: Rc<Life>) {
+        let environment = self.world.environment(self.host);
+        let Some(opened) = self.open_disk(&environment, &life).await else { return };
+        let OpenedDisk { disk, spec, survivors } = opened;
+        life.table.insert_disk(spec.id, disk.clone());
+        *life.disk.borrow_mut() = Some(disk.clone());
+        let offer = Offer {
+            id: spec.id,
+            bytes: spec.capacity_bytes,
+            kind: SegmentKind::Disk,
+            ..life.memory()
+        };
+        life.offers.borrow_mut().push(offer.clone());
+        let link = self.link(&environment, life.client);
+        while !self.is_stopped.get() && !self.mount_disk(&life, &link, &offer).await {
+            self.world.sleep(PAUSE).await;
+        }
+        link.close();
+        let returning = self.contract.begin_return();
+        let owned = vec![OwnedDisk { id: spec.id, disk: disk.clone(), found: survivors }];
+        let writer = Writer::new(self.owner(&environment, &life), &owned);
+        let keeper = Keeper::new(self.owner(&environment, &life), owned);
+        environment.spawn(async move { writer.run().await });
+        keeper.run().await;
+        drop(returning);
+        let _ = disk.close().within(&environment, OPEN_MAX).await;
+        life.table.remove_disk(spec.id);
+        life.disk.take();
+    }
+
+    async fn open_disk(
+        &self,
+        environment: &SimulatedEnvironment,
+        life: &Life,
+    ) -> Option<OpenedDisk> {
+        let rings = life.bell.rings.clone();
+        let options = DiskOptions {
+            path: "/ssd".into(),
+            capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
+            segment_bytes: SEGMENT_BYTES,
+            cluster: "simulation".to_owned(),
+            on_event: Arc::new(move |_| {
+                rings.fetch_add(1, Ordering::Relaxed);
+            }),
+        };
+        let opening = Disk::open::<SimulatedEnvironment>(environment.mailbox(), options);
+        match opening.within(environment, OPEN_MAX).await {
+            Ok(Ok(opened)) => Some(opened),
+            Ok(Err(error)) => {
+                self.world.violate(format!("A disk was not opened: {error}"));
+                None
+            }
+            Err(error) => {
+                self.world.violate(format!("A disk was not opened: {error}"));
+                None
+            }
+        }
+    }
+
+    async fn mount_disk(&self, life: &Life, link: &Link, offer: &Offer) -> bool {
+        life.mounts.set(life.mounts.get() + 1);
+        let offers = [offer.clone()];
+        let mounting =
+            Mounting { offers: &offers, number: life.mounts.get(), ..Mounting::default() };
+        let body = wire::mount(life.client, &mounting);
+        link.ask(MessageKind::Mount, &body).await.is_some()
+    }
+
+    fn owner(&self, environment: &SimulatedEnvironment, life: &Life) -> Owner {
+        Owner {
+            world: self.world.clone(),
+            environment: environment.clone(),
+            table: life.table.clone(),
+            bell: life.bell.clone(),
+            calls: Calls {
+                world: self.world.clone(),
+                contract: self.contract.clone(),
+                client: life.client,
+                link: self.link(environment, life.client),
+                taken: RefCell::default(),
+            },
+        }
+    }
+}
+
+impl DiskOwner for Owner {
+    type Master = Calls;
+    type Order<'a> = Turn<'a>;
+
+    fn master(&self) -> &Calls {
+        &self.calls
+    }
+
+    fn table(&self) -> &SegmentTable {
+        &self.table
+    }
+
+    fn mounts(&self) -> u64 {
+        self.bell.mounts.get()
+    }
+
+    fn withdraw(&self, disk: Identity) {
+        self.world.violate(format!("Disk {disk} was taken out of use without a fault"));
+    }
+
+    async fn in_order(&self) -> Turn<'_> {
+        while self.bell.is_taken.get() {
+            let bell = self.bell.clone();
+            self.world.until(move || !bell.is_taken.get()).await;
+        }
+        self.bell.is_taken.set(true);
+        Turn(&self.bell.is_taken)
+    }
+
+    fn now(&self) -> Duration {
+        self.environment.now()
+    }
+
+    async fn sleep(&self, length: Duration) {
+        self.world.sleep(length).await;
+    }
+
+    async fn rung(&self, heard: &mut u64, pause: Duration) -> bool {
+        let least = match self.calls.contract.is_in_peace() {
+            true => LATE_IN_PEACE,
+            false => LATE,
+        };
+        let (bell, before) = (self.bell.clone(), *heard);
+        let is_rung =
+            move || bell.is_over.get() || bell.rings.load(Ordering::Relaxed) != before;
+        self.world.until_at_most(pause.max(least), is_rung).await;
+        *heard = self.bell.rings.load(Ordering::Relaxed);
+        let is_over = self.bell.is_over.get();
+        if is_over {
+            self.calls.link.close();
+        }
+        !is_over
+    }
+
+    async fn answered<T: Send + 'static>(
+        &self,
+        answer: Answer<T>,
+        limit: Duration,
+    ) -> Result<T, Unanswered> {
+        answer.within(&self.environment, limit).await
+    }
+}
+
+impl Calls {
+    /// An answer that can be read, as every answer of the master must be.
+    async fn ask<T>(
+        &self,
+        kind: MessageKind,
+        body: &[u8],
+        read: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<T, CallError> {
+        let unanswered = || CallError::Deadline(CALL_DEADLINE);
+        let answer = self.link.ask(kind, body).await.ok_or_else(unanswered)?;
+        read(&answer.body).ok_or_else(|| {
+            self.world.violate(format!("The master's answer to {kind:?} cannot be read"));
+            unanswered()
+        })
+    }
+
+    async fn ask_one(&self, kind: MessageKind, body: &[u8]) -> Result<Status, CallError> {
+        self.ask(kind, body, wire::status).await
+    }
+}
+
+impl DiskCalls for Calls {
+    async fn fetch_demotions(&self, limit: u32) -> Result<DemotionBatch, CallError> {
+        let body = wire::fetch_demotions(self.client, limit);
+        let decode = |body: &[u8]| DemotionBatch::decode(body).ok();
+        let batch = self.ask(MessageKind::FetchDemotions, &body, decode).await?;
+        let named = batch.keys.iter().zip(&batch.sources).zip(&batch.checksum);
+        let named = named.map(|((key, at), checksum)| ((key.clone(), at.generation), *checksum));
+        self.taken.borrow_mut().extend(named);
+        Ok(batch)
+    }
+
+    async fn end_demotions(&self, ended: &[EndedDemotion<'_>]) -> Result<Vec<Status>, CallError> {
+        let body = wire::end_demotions(self.client, ended);
+        let read = |body: &[u8]| wire::statuses(body, ended.len());
+        let verdicts = self.ask(MessageKind::EndDemotions, &body, read).await?;
+        for (one, verdict) in ended.iter().zip(&verdicts) {
+            let taken = self.taken.borrow_mut().remove(&(one.key.to_owned(), one.generation));
+            let is_there = one.status == Status::Ok && *verdict == Status::Ok;
+            if let Some(checksum) = taken.filter(|_| is_there) {
+                self.contract.note_demoted(one.key, checksum);
+            }
+        }
+        Ok(verdicts)
+    }
+
+    async fn fetch_tombstones(
+        &self,
+        disk: Identity,
+        limit: u32,
+    ) -> Result<Result<Vec<Tombstone>, Status>, CallError> {
+        let body = wire::fetch_tombstones(self.client, disk, limit);
+        self.ask(MessageKind::FetchTombstones, &body, wire::tombstones).await
+    }
+
+    async fn confirm_tombstones(
+        &self,
+        disk: Identity,
+        numbers: &[u64],
+    ) -> Result<Status, CallError> {
+        let body = wire::confirm_tombstones(self.client, disk, numbers);
+        self.ask_one(MessageKind::ConfirmTombstones, &body).await
+    }
+
+    async fn announce_copies(
+        &self,
+        disk: Identity,
+        copies: &[FoundCopy<'_>],
+        is_last: bool,
+    ) -> Result<Vec<Status>, CallError> {
+        let body = wire::announce_copies(self.client, disk, copies, is_last);
+        let read = |body: &[u8]| wire::statuses(body, copies.len());
+        self.ask(MessageKind::AnnounceCopies, &body, read).await
+    }
+
+    async fn tell_recycled(&self, disk: Identity, oldest: u32) -> Result<Status, CallError> {
+        let body = wire::recycled(self.client, disk, oldest);
+        self.ask_one(MessageKind::Recycled, &body).await
+    }
+
+    async fn unmount_disk(&self, disk: Identity) -> Result<(), CallError> {
+        let body = wire::unmount(self.client, disk, 0);
+        self.ask_one(MessageKind::Unmount, &body).await.map(drop)
+    }
+}
