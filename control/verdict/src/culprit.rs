@@ -15,6 +15,10 @@ pub enum CulpritKind {
     Host,
     /// A switch, or what else all NICs of a name have in common.
     Switch,
+    /// A disk that its own host names.
+    Disk,
+    /// A thread of the data plane without its core, which its own host names.
+    Shard,
 }
 
 impl CulpritKind {
@@ -26,6 +30,8 @@ impl CulpritKind {
             Self::Nic => "nic",
             Self::Host => "host",
             Self::Switch => "switch",
+            Self::Disk => "disk",
+            Self::Shard => "shard",
         }
     }
 }

@@ -63,7 +63,7 @@ fn is_possible(
     let sick = through.links.iter().filter(|place| links[**place].is_sick).count();
     let is_mostly_sick = sick * 10 >= through.links.len() * SICK_OF_TEN_MIN;
     let is_shown_by_several = match kind {
-        CulpritKind::Path => false,
+        CulpritKind::Path | CulpritKind::Disk | CulpritKind::Shard => false,
         CulpritKind::Nic => through.far_hosts.len() >= 2,
         CulpritKind::Host => through.nics.len() >= 2,
         CulpritKind::Switch => through.hosts.len() >= 3,
