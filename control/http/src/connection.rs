@@ -5,6 +5,7 @@ use crate::answers::AnswerBudget;
 use crate::limits::{
     BODY_BYTES_MAX, CONNECTION_LIFE, CONNECTIONS_MAX, Deadlines, LAST_REQUEST_GRACE,
 };
+use crate::request_origin::RequestOrigin;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
@@ -14,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -60,7 +62,7 @@ impl Connections {
     }
 
     /// Takes over an accepted connection, closing the oldest idle one at the limit.
-    pub(crate) fn serve(&mut self, stream: TcpStream) {
+    pub(crate) fn serve(&mut self, stream: TcpStream, from: SocketAddr) {
         while self.tasks.try_join_next().is_some() {}
         if self.open.len() >= CONNECTIONS_MAX {
             self.open.retain(|open| !open.abort.is_finished());
@@ -72,7 +74,8 @@ impl Connections {
         let router = self.router.clone();
         let (deadlines, stopped) = (self.deadlines, self.stopped.clone());
         let answers = self.answers.clone();
-        let task = serve_connection(stream, router, (deadlines, answers), busy.clone(), stopped);
+        let peer = (stream, RequestOrigin(from));
+        let task = serve_connection(peer, router, (deadlines, answers), busy.clone(), stopped);
         let abort = self.tasks.spawn(task);
         self.open.push_back(OpenConnection { busy, abort });
     }
@@ -96,7 +99,7 @@ impl Connections {
 }
 
 async fn serve_connection(
-    stream: TcpStream,
+    (stream, from): (TcpStream, RequestOrigin),
     router: Router,
     (deadlines, answers): (Deadlines, AnswerBudget),
     busy: Arc<AtomicBool>,
@@ -104,7 +107,8 @@ async fn serve_connection(
 ) {
     let slow = Arc::new(Notify::new());
     let too_slow = slow.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(from);
         let (router, answers) = (router.clone(), answers.clone());
         let (busy, slow) = (Arc::clone(&busy), slow.clone());
         async move {

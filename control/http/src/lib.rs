@@ -8,6 +8,8 @@
 mod answers;
 mod connection;
 pub mod limits;
+mod request_origin;
 mod server;
 
+pub use request_origin::RequestOrigin;
 pub use server::{HttpHandle, HttpServer, HttpStartError};

@@ -130,7 +130,7 @@ async fn accept_all(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => connections.serve(stream),
+                Ok((stream, from)) => connections.serve(stream, from),
                 Err(error) => {
                     tracing::warn!(name, %error, "HTTP connection was not accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -1,6 +1,7 @@
 //! The server against patient, impatient and hostile peers. Invariant: every read has a deadline.
 
 use super::*;
+use crate::request_origin::RequestOrigin;
 use axum::routing::{get, post};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,6 +29,18 @@ fn talk(handle: &HttpHandle, bytes: &[u8]) -> String {
 
 fn hello() -> Router {
     Router::new().route("/", get(|| async { "hello" }))
+}
+
+#[test]
+fn a_route_knows_who_asks() {
+    let shown = |axum::Extension(RequestOrigin(from))| async move { from.to_string() };
+    let handle = start(Router::new().route("/", get(shown)));
+    let mut stream = connect(&handle);
+    let own = stream.local_addr().unwrap().to_string();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with(&own), "{answer}");
 }
 
 #[test]
