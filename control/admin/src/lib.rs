@@ -1,10 +1,12 @@
 //! The master's HTTP routes: health, metrics, keys, segments.
 //!
 //! Invariant: this crate never holds state of the master; every answer comes from one call of
-//! [`ControlPlane`], so HTTP can be slow or away without touching the data plane.
+//! [`ControlPlane`], or from what agents have reported here, so HTTP can be slow or away without
+//! touching the data plane.
 #![forbid(unsafe_code)]
 
 mod answer;
+mod cluster;
 mod drains;
 mod key_events;
 mod keys;

@@ -1,9 +1,9 @@
 //! Routes about the master as a whole. Invariant: all of them answer while the master is not
 //! ready, because that is when people look.
 
-use crate::answer;
 use crate::master_view::SegmentInfo;
 use crate::shared::RouteContext;
+use crate::{answer, cluster};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -59,6 +59,7 @@ pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Respon
     samples.value("perigee_kv_events_published_total", &[], events.published_events);
     samples.value("perigee_kv_events_dropped_total", &[], events.dropped_events);
     samples.value("perigee_kv_events_subscribers", &[], events.subscribers);
+    cluster::add_samples(&shared, &mut samples);
     Ok(answer::text_pieces(samples.pieces()))
 }
 

@@ -2,7 +2,9 @@
 //! answer or the answer of a feature that is switched off.
 
 use crate::shared::RouteContext;
-use crate::{answer, drains, key_events, keys, origin, overview, quotas, segments, tenants};
+use crate::{
+    answer, cluster, drains, key_events, keys, origin, overview, quotas, segments, tenants,
+};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -10,7 +12,11 @@ use axum::routing::{get, post};
 /// All routes.
 pub(crate) fn router(shared: RouteContext) -> Router {
     let quotas = get(quotas::quota_off).put(quotas::set_quota).delete(quotas::quota_off);
-    Router::new()
+    let mut pages = Router::new();
+    for (path, kind, body) in cluster::FILES {
+        pages = pages.route(path, get(move || cluster::file(kind, body)));
+    }
+    pages
         .route("/", get(overview::index))
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(overview::ready))
@@ -34,6 +40,8 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .route("/api/v1/drain_jobs/query", get(drains::query))
         .route("/api/v1/drain_jobs/cancel", post(drains::cancel))
         .route("/api/v1/tenant_quotas", quotas)
+        .route("/api/v1/cluster/reports", post(cluster::report))
+        .route("/api/v1/cluster/verdict", get(cluster::verdict))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed")

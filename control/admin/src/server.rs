@@ -47,6 +47,7 @@ impl AdminServer {
             build: options.build,
             started,
             rates: Arc::new(Mutex::new(Rates::new(started))),
+            cluster: Arc::default(),
         };
         let http = HttpServer::start("admin", address, router(shared))?;
         tracing::info!("Master admin server started on port {}", http.local_addr().port());

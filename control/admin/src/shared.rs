@@ -8,6 +8,7 @@ use crate::summary::Rates;
 use axum::response::Response;
 use perigee_metrics::BuildInfo;
 use perigee_schemas::Status;
+use perigee_verdict::ClusterBoard;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ pub(crate) struct RouteContext {
     pub(crate) started: Instant,
     /// Calls at the last summary over HTTP; the log line keeps its own.
     pub(crate) rates: Arc<Mutex<Rates>>,
+    /// What agents have reported lately.
+    pub(crate) cluster: Arc<Mutex<ClusterBoard>>,
 }
 
 impl RouteContext {

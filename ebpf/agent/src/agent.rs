@@ -5,6 +5,7 @@ use crate::collector::Collector;
 use crate::explain::SourceState;
 use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
+use crate::reporter::ClusterReporter;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use perigee_mesh::MeshServer;
@@ -39,6 +40,8 @@ pub struct Agent {
     http: Option<HttpHandle>,
     /// Measurements by others, where they are allowed.
     mesh: Option<MeshServer>,
+    /// Reports to a master, where one is given.
+    reporter: Option<ClusterReporter>,
     stop: Option<Sender<()>>,
     collecting: Option<JoinHandle<()>>,
 }
@@ -56,6 +59,11 @@ impl Agent {
                 .map_err(|cause| AgentError::Check { address, cause })
         };
         let mesh = options.check.map(measured).transpose()?;
+        let reported = |master: &String| {
+            let (interfaces, board) = (options.interfaces.clone(), Arc::clone(&board));
+            ClusterReporter::start(master.clone(), interfaces, board).map_err(AgentError::Thread)
+        };
+        let reporter = options.report_to.as_ref().map(reported).transpose()?;
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-collect".to_owned());
         let collecting = thread.spawn(move || {
@@ -64,6 +72,7 @@ impl Agent {
         Ok(Self {
             http: Some(http),
             mesh,
+            reporter,
             stop: Some(stop),
             collecting: Some(collecting.map_err(AgentError::Thread)?),
         })
@@ -84,6 +93,7 @@ impl Agent {
             http.stop();
         }
         drop(self.mesh.take());
+        drop(self.reporter.take());
         drop(self.stop.take());
         if let Some(collecting) = self.collecting.take()
             && collecting.join().is_err()

@@ -7,7 +7,7 @@ use perigee_flags::{
     ValueKind, nearest,
 };
 use perigee_topology::{Roots, Topology};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use std::time::Duration;
 const PORT_MAX: i128 = 65_535;
 /// The usual port of measurements.
 const CHECK_PORT: &str = "9306";
+/// The usual HTTP port of a master.
+const MASTER_PORT: u16 = 9003;
 /// Longest threshold of a slow batch: a minute.
 const SLOW_MS_MAX: i128 = 60_000;
 
@@ -39,6 +41,8 @@ const FLAGS: &[Flag] = &[
         "Folder that keeps counters over a restart; empty starts from zero"),
     Flag::new("activity_dir", ValueKind::Text, "",
         "Folder with the pages of our processes; empty asks PERIGEE_ACTIVITY_DIR, else /dev/shm/perigee"),
+    Flag::new("report_to", ValueKind::Text, "",
+        "HOST or HOST:PORT of a master's HTTP port (9003) that gets links and suspects of this host; empty reports to none"),
     Flag::new("check_host", ValueKind::Text, "",
         "Address on which `perigee check` of others may measure this host, such as 0.0.0.0; empty lets none"),
     Flag::new("check_port", ValueKind::Int32, CHECK_PORT, "Port of that, the same on all hosts").within(0, PORT_MAX),
@@ -138,8 +142,19 @@ fn options(settings: &Settings) -> Result<AgentOptions, FlagError> {
         slow: Duration::from_millis(settings.integer("slow_ms")),
         measure_costs: settings.bool("measure_costs"),
         interfaces,
+        report_to: settings.optional_text("report_to").map(with_port),
         check,
     })
+}
+
+/// The master's HTTP port is the usual one where none is given.
+fn with_port(master: &str) -> String {
+    let host = match master.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => master.to_owned(),
+    };
+    let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    if has_port { host } else { format!("{host}:{MASTER_PORT}") }
 }
 
 fn address_of(flag: &str, text: &str) -> Result<IpAddr, FlagError> {
@@ -199,6 +214,17 @@ mod tests {
         assert_eq!(options.listen, "[::1]:0".parse().unwrap());
         assert_eq!(options.interfaces, ["lo", "lo"]);
         assert!(!options.ebpf);
+    }
+
+    #[test]
+    fn a_master_without_a_port_gets_reports_at_the_usual_one() {
+        for (given, wanted) in
+            [("m", "m:9003"), ("m:1", "m:1"), ("fe80::1", "[fe80::1]:9003"), ("[::1]:7", "[::1]:7")]
+        {
+            let options = load(&[&format!("--report_to={given}")]).unwrap().options;
+            assert_eq!(options.report_to.as_deref(), Some(wanted));
+        }
+        assert_eq!(load(&[]).unwrap().options.report_to, None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod metrics;
 mod options;
 mod persisted;
 mod recorder;
+mod reporter;
 mod slow;
 mod snapshot;
 mod web;

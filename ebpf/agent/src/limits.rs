@@ -17,6 +17,10 @@ pub(crate) const URING_TURNS: u64 = 8;
 /// An agent whose host was read longer ago is not alive: one turn on a busy host takes a second or
 /// two.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
+/// Longest wait for a master that takes a report.
+pub(crate) const REPORT_DEADLINE: Duration = Duration::from_secs(3);
+/// Addresses of NICs are read again after so long.
+pub(crate) const REPORT_FACTS_FRESH: Duration = Duration::from_secs(30);
 /// Longest wait for the collecting thread to end.
 pub(crate) const STOP_DEADLINE: Duration = Duration::from_secs(5);
 /// Largest file of kept counters that is read back, in bytes.

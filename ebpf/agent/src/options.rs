@@ -27,6 +27,8 @@ pub struct AgentOptions {
     pub measure_costs: bool,
     /// Interfaces to watch; empty for all.
     pub interfaces: Vec<String>,
+    /// `HOST:PORT` of a master's HTTP port that gets links and suspects; `None` reports to none.
+    pub report_to: Option<String>,
     /// Where others may measure this host; `None` lets none.
     pub check: Option<SocketAddr>,
 }
@@ -51,6 +53,7 @@ impl Default for AgentOptions {
             slow: Duration::from_millis(10),
             measure_costs: false,
             interfaces: Vec::new(),
+            report_to: None,
             check: None,
         }
     }

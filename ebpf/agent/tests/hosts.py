@@ -23,6 +23,7 @@ class Hosts:
         self.names = [f"node{number}" for number in range(count)]
         self.folder = tempfile.TemporaryDirectory(prefix="perigee-hosts-")
         self.processes = []
+        self.relays = {}
         self.switch = f"{self.tag}-switch"
         try:
             self.build()
@@ -96,15 +97,23 @@ class Hosts:
         run("ip", "-n", self.space(name), "link", "set", nic, "mtu", str(mtu))
 
     def lose(self, name, nic, per_mille):
-        """Puts a relay that loses frames of both directions in the place of the wire."""
+        """Puts a relay that loses frames of both directions in the place of the wire; one that is there loses more or less."""
+        if (name, nic) not in self.relays:
+            self.relay(name, nic)
+        relay = self.relays[name, nic]
+        relay.stdin.write(f"0 {per_mille}\n")
+        relay.stdin.flush()
+
+    def relay(self, name, nic):
         number, space = self.names.index(name), self.space(name)
         network = RAILS.index(nic)
         run("ip", "-n", space, "link", "delete", nic)
-        near, far = f"{self.tag}n", f"{self.tag}f"
+        near, far = (f"{self.tag}{end}{len(self.relays)}" for end in "nf")
         relay = subprocess.Popen(
             [sys.executable, str(RELAY), near, far], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.processes.append((relay, None))
+        self.relays[name, nic] = relay
         assert relay.stdout.readline() == "ready\n"
         for device, owner, title in ((near, space, nic), (far, self.switch, f"{nic}-{number}")):
             run("ip", "link", "set", device, "netns", owner)
@@ -112,8 +121,6 @@ class Hosts:
         run("ip", "-n", self.switch, "link", "set", f"{nic}-{number}", "master", f"br-{nic}", "up")
         run("ip", "-n", space, "address", "add", f"{self.address(name, network)}/24", "dev", nic)
         run("ip", "-n", space, "link", "set", nic, "up")
-        relay.stdin.write(f"0 {per_mille}\n")
-        relay.stdin.flush()
 
     def cut(self, name, nic):
         """The carrier stays, and nothing passes."""

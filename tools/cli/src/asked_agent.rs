@@ -18,12 +18,17 @@ pub(crate) struct AskedAgent {
 impl AskedAgent {
     /// The agent at `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and port.
     pub(crate) fn at(agent: &str) -> Self {
+        Self::with_port(agent, AgentOptions::PORT)
+    }
+
+    /// The same with another usual port: a master is asked in the same way.
+    pub(crate) fn with_port(agent: &str, port: u16) -> Self {
         let host = match agent.parse::<Ipv6Addr>() {
             Ok(address) => format!("[{address}]"),
             Err(_) => agent.to_owned(),
         };
         let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
-        let place = if has_port { host } else { format!("{host}:{}", AgentOptions::PORT) };
+        let place = if has_port { host } else { format!("{host}:{port}") };
         Self { place }
     }
 

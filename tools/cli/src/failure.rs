@@ -47,6 +47,17 @@ pub(crate) enum Failure {
         /// What went wrong.
         reason: String,
     },
+    /// A master was asked for the verdict on its cluster.
+    #[error(
+        "The master at {address} gives no verdict: {reason}; --cluster wants its HTTP port, which \
+         --metrics_port sets (9003)"
+    )]
+    NoVerdict {
+        /// What `--cluster` says.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// The node could not start.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -105,9 +116,11 @@ impl Failure {
             Self::Settings(error) => error.exit_code(),
             Self::Master(error) => error.exit_code(),
             Self::Node(error) => error.exit_code(),
-            Self::Agent(_) | Self::NoAgent { .. } | Self::NoServer { .. } | Self::Http(_) => {
-                Status::RpcFail.exit()
-            }
+            Self::Agent(_)
+            | Self::NoAgent { .. }
+            | Self::NoVerdict { .. }
+            | Self::NoServer { .. }
+            | Self::Http(_) => Status::RpcFail.exit(),
             Self::Call(error) => error.status().exit(),
             Self::Drain(error) => error.status().exit(),
             Self::Topology(_) | Self::NoHosts | Self::Baseline(_) | Self::NoBundle { .. } => {

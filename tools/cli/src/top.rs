@@ -1,36 +1,40 @@
-//! `perigee top`: NICs, links, flows, slow batches, disks and shards of this host in a terminal.
+//! `perigee top`: NICs, links, flows, slow batches, disks and shards of this host in a terminal, or
+//! who is slow in a cluster, as its agents see it.
 //! Invariant: it costs only while it is open, and leaves the terminal as it was however it ends.
 
 mod board;
+mod cluster;
 mod pace;
 mod rates;
 mod reader;
 mod screen;
 mod source;
 mod table;
+mod watched;
 
+use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
-use crate::signals::block_stop_signals;
-use board::{AfterKey, TopState};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use board::TopState;
+use cluster::ClusterState;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use reader::Reader;
 use source::SnapshotSource;
 use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use watched::Watched;
 
 /// Longest pause between two readings, in milliseconds.
 const DELAY_MS_MAX: i128 = 60_000;
-/// How long a key is waited for before the screen is looked at again.
-const KEY_WAIT: Duration = Duration::from_millis(100);
+/// The usual HTTP port of a master.
+const MASTER_PORT: u16 = 9003;
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     Flag::new("agent", ValueKind::Text, "",
         "HOST or HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
+    Flag::new("cluster", ValueKind::Text, "",
+        "HOST or HOST:PORT of a master's HTTP port (9003): shows who is slow in its cluster, as the agents that report to it see it, and NIC by peer"),
     Flag::new("delay_ms", ValueKind::Int64, "1000", "Pause between two readings").aliases(&["d"])
         .within(100, DELAY_MS_MAX),
     Flag::new("once", ValueKind::Bool, "false", "Print all tables once, after one delay, and end"),
@@ -40,7 +44,7 @@ const FLAGS: &[Flag] = &[
 const TOP: Program = Program {
     name: "perigee top",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows NICs, links, flows, slow batches, disks and shards of this host; Tab changes the view, ? lists the keys",
+    summary: "shows NICs, links, flows, slow batches, disks and shards of this host, or who is slow in a cluster; Tab changes the view, ? lists the keys",
     variable_prefix: "PERIGEE_TOP_",
     words: &[],
     tables: &[("Top", FLAGS)],
@@ -56,51 +60,32 @@ pub(crate) fn run(
         ProgramStart::Run(settings) => settings,
     };
     let delay = Duration::from_millis(settings.integer("delay_ms"));
+    let is_once = settings.bool("once") || !std::io::stdout().is_terminal();
+    if let Some(master) = settings.optional_text("cluster") {
+        return of_cluster(master, delay, is_once);
+    }
     let mut source = SnapshotSource::open(settings.optional_text("agent"))?;
     let mut board = TopState::new(delay, source.name());
     board.accept(source.read());
-    if settings.bool("once") || !std::io::stdout().is_terminal() {
+    if is_once {
         std::thread::sleep(delay);
         board.accept(source.read());
         return Ok(output::print(&board.text())?);
     }
-    // Blocked before the reader's thread is there, which inherits it: a signal must not end the
-    // program before the terminal is as it was.
-    let stop = SignalFd::with_flags(&block_stop_signals()?, SfdFlags::SFD_NONBLOCK);
-    let stop = stop.map_err(std::io::Error::from)?;
-    let reader = Reader::start(source)?;
-    let mut terminal = ratatui::try_init()?;
-    let ended = watch(&mut board, &reader, &stop, &mut terminal);
-    ratatui::restore();
-    Ok(ended?)
+    Ok(watched::show(&mut board, screen::draw, move || source.read())?)
 }
 
-fn watch(
-    board: &mut TopState,
-    reader: &Reader,
-    stop: &SignalFd,
-    terminal: &mut ratatui::DefaultTerminal,
-) -> std::io::Result<()> {
-    let mut asked = Instant::now();
-    while stop.read_signal()?.is_none() {
-        terminal.draw(|frame| screen::draw(board, frame))?;
-        let left = board.delay().saturating_sub(asked.elapsed());
-        if event::poll(left.min(KEY_WAIT))?
-            && let Event::Key(key) = event::read()?
-            && key.kind == KeyEventKind::Press
-            && board.press(key) == AfterKey::End
-        {
-            return Ok(());
-        }
-        if let Some(reading) = reader.reading() {
-            board.accept(reading);
-        }
-        if asked.elapsed() >= board.delay() && !board.is_paused() {
-            asked = Instant::now();
-            reader.ask();
-        }
+/// Shows a cluster until `q` is pressed, or prints it once.
+fn of_cluster(master: &str, delay: Duration, is_once: bool) -> Result<(), Failure> {
+    let asked = AskedAgent::with_port(master, MASTER_PORT);
+    let mut state = ClusterState::new(delay, asked.place());
+    let address = master.escape_debug().take(80).collect();
+    let first = cluster::read(&asked);
+    state.accept(Ok(first.map_err(|reason| Failure::NoVerdict { address, reason })?));
+    if is_once {
+        return Ok(output::print(&state.text())?);
     }
-    Ok(())
+    Ok(watched::show(&mut state, cluster::draw, move || cluster::read(&asked))?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Every route against a master with fixed contents. Invariant: status, content type and body are
 //! compared whole, as strict clients do.
 
+mod cluster;
+
 use super::*;
 use crate::limits::{LOOKED_UP_AT_A_TIME, SEGMENTS_PER_PIECE};
 use crate::master_view::ControlPlane;
@@ -204,6 +206,7 @@ fn context(fake: Fake) -> RouteContext {
         build: BuildInfo { version: "1.2.3", commit: "c", reactor: "epoll" },
         started: now,
         rates: Arc::new(Mutex::new(Rates::new(now))),
+        cluster: Arc::default(),
     }
 }
 

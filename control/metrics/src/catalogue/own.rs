@@ -41,6 +41,19 @@ pub(super) const FAMILIES: &[Family] = &[
         "Connected subscribers of KV events",
     )
     .ours(),
+    Family::gauge(
+        "perigee_cluster_agents",
+        "1",
+        "Agents that have reported to this master lately (`perigee agent --report_to`)",
+    )
+    .ours(),
+    Family::gauge(
+        "perigee_cluster_culprit",
+        "1",
+        "1 for each that the agents name together: kind is path, nic, host, switch, disk or shard",
+    )
+    .labelled(&["kind", "name"])
+    .ours(),
     Family::counter("perigee_rpc_requests_total", "requests", "Calls answered")
         .labelled(RPC)
         .ours(),

@@ -2,6 +2,7 @@
 
 use super::rates;
 use super::table::{Table, View};
+use super::watched::{AfterKey, Watched};
 use perigee_agent::{Snapshot, Suspect};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
@@ -12,13 +13,6 @@ use std::time::Duration;
 const HISTORY: usize = 120;
 const DELAY_MIN: Duration = Duration::from_millis(100);
 const DELAY_MAX: Duration = Duration::from_secs(60);
-
-/// What follows a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterKey {
-    Stay,
-    End,
-}
 
 /// Everything that is shown.
 pub(super) struct TopState {
@@ -42,6 +36,56 @@ pub(super) struct TopState {
     history: HashMap<(&'static str, String), VecDeque<[f64; 2]>>,
 }
 
+impl Watched for TopState {
+    type Reading = Snapshot;
+
+    fn press(&mut self, key: KeyEvent) -> AfterKey {
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return AfterKey::End;
+        }
+        if self.typing {
+            self.type_filter(key.code);
+            return AfterKey::Stay;
+        }
+        match key.code {
+            KeyCode::Char('q') => return AfterKey::End,
+            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Esc if self.graph.is_some() => self.graph = None,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('?' | 'h') => self.help = !self.help,
+            KeyCode::Char(' ') => self.paused = !self.paused,
+            KeyCode::Char('s') => self.next_column(),
+            KeyCode::Char('f' | '/') => self.typing = true,
+            KeyCode::Tab | KeyCode::Right => self.change_view(1),
+            KeyCode::BackTab | KeyCode::Left => self.change_view(View::ALL.len() - 1),
+            KeyCode::Down => self.selected = self.selected.saturating_add(1),
+            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
+            KeyCode::Char('+') => self.delay = (self.delay * 2).min(DELAY_MAX),
+            KeyCode::Char('-') => self.delay = (self.delay / 2).max(DELAY_MIN),
+            KeyCode::Enter => self.toggle_graph(),
+            _ => {}
+        }
+        self.keep_selection();
+        AfterKey::Stay
+    }
+
+    /// Takes a reading, or says why there is none.
+    fn accept(&mut self, reading: Result<Snapshot, String>) {
+        match reading {
+            Ok(snapshot) => self.take(snapshot),
+            Err(reason) => self.trouble = Some(reason),
+        }
+    }
+
+    fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused
+    }
+}
+
 impl TopState {
     pub(super) fn new(delay: Duration, origin: &str) -> Self {
         Self {
@@ -59,18 +103,6 @@ impl TopState {
             help: false,
             paused: false,
             history: HashMap::new(),
-        }
-    }
-
-    pub(super) fn delay(&self) -> Duration {
-        self.delay
-    }
-
-    /// Takes a reading, or says why there is none.
-    pub(super) fn accept(&mut self, reading: Result<Snapshot, String>) {
-        match reading {
-            Ok(snapshot) => self.take(snapshot),
-            Err(reason) => self.trouble = Some(reason),
         }
     }
 
@@ -125,40 +157,6 @@ impl TopState {
     /// Who is slow now.
     pub(super) fn suspects(&self) -> &[Suspect] {
         &self.newer.suspects
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    pub(super) fn press(&mut self, key: KeyEvent) -> AfterKey {
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return AfterKey::End;
-        }
-        if self.typing {
-            self.type_filter(key.code);
-            return AfterKey::Stay;
-        }
-        match key.code {
-            KeyCode::Char('q') => return AfterKey::End,
-            KeyCode::Esc if self.help => self.help = false,
-            KeyCode::Esc if self.graph.is_some() => self.graph = None,
-            KeyCode::Esc => self.filter.clear(),
-            KeyCode::Char('?' | 'h') => self.help = !self.help,
-            KeyCode::Char(' ') => self.paused = !self.paused,
-            KeyCode::Char('s') => self.next_column(),
-            KeyCode::Char('f' | '/') => self.typing = true,
-            KeyCode::Tab | KeyCode::Right => self.change_view(1),
-            KeyCode::BackTab | KeyCode::Left => self.change_view(View::ALL.len() - 1),
-            KeyCode::Down => self.selected = self.selected.saturating_add(1),
-            KeyCode::Up => self.selected = self.selected.saturating_sub(1),
-            KeyCode::Char('+') => self.delay = (self.delay * 2).min(DELAY_MAX),
-            KeyCode::Char('-') => self.delay = (self.delay / 2).max(DELAY_MIN),
-            KeyCode::Enter => self.toggle_graph(),
-            _ => {}
-        }
-        self.keep_selection();
-        AfterKey::Stay
     }
 
     fn type_filter(&mut self, key: KeyCode) {

@@ -1,29 +1,29 @@
 //! Reads the source on a thread of its own. Invariant: keys never wait for an agent, and no more
 //! than one reading is under way.
 
-use super::source::SnapshotSource;
-use perigee_agent::Snapshot;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// The thread that reads. It ends with the program: a reading under way is not waited for.
-pub(super) struct Reader {
+pub(super) struct Reader<T> {
     questions: SyncSender<()>,
-    readings: Receiver<Result<Snapshot, String>>,
+    readings: Receiver<Result<T, String>>,
 }
 
-impl Reader {
+impl<T: Send + 'static> Reader<T> {
     /// Starts the thread.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(super) fn start(mut source: SnapshotSource) -> io::Result<Self> {
+    pub(super) fn start(
+        mut read: impl FnMut() -> Result<T, String> + Send + 'static,
+    ) -> io::Result<Self> {
         let (questions, asked) = sync_channel(1);
         let (answer, readings) = sync_channel(1);
         let thread = std::thread::Builder::new().name("top-read".to_owned());
         thread.spawn(move || {
             while asked.recv().is_ok() {
-                if answer.send(source.read()).is_err() {
+                if answer.send(read()).is_err() {
                     break;
                 }
             }
@@ -37,7 +37,7 @@ impl Reader {
     }
 
     /// A reading that has come, or why there is none.
-    pub(super) fn reading(&self) -> Option<Result<Snapshot, String>> {
+    pub(super) fn reading(&self) -> Option<Result<T, String>> {
         self.readings.try_recv().ok()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::board::{TopState, accusation};
 use super::table::{TableCell, View};
+use super::watched::Watched;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

@@ -1,8 +1,9 @@
 //! What is drawn at 80x24, and what keys do.
 
-use super::board::{AfterKey, TopState};
+use super::board::TopState;
 use super::screen;
 use super::table::View;
+use super::watched::{AfterKey, Watched};
 use perigee_agent::{
     Distribution, FlowSeries, LinkSeries, NicSeries, SlowBatchEntry, Snapshot, Suspect,
     SuspectKind, TaskSeries,
