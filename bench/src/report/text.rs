@@ -84,7 +84,7 @@ fn rates_into(text: &mut String, tool: &str, rows: &[Row], unit: BandwidthUnit) 
     let threads = if first.threads == 1 { "" } else { "s" };
     let (operation, count) = (&first.operation, first.threads);
     let depth = match tool {
-        "nic" | "engine" => format!(", {} in flight each", first.depth),
+        "nic" | "engine" | "disk" => format!(", {} in flight each", first.depth),
         "trace" | "machine" => String::new(),
         _ => format!(", {} keys per call", first.depth),
     };

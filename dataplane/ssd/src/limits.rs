@@ -30,6 +30,8 @@ pub(crate) const STAGE_LEFT_BYTES: usize = 8 << 20;
 pub const QUEUED_BYTES_MAX: u64 = 64 << 20;
 /// A batch is written at once when it has so many bytes.
 pub(crate) const BATCH_BYTES_READY: u64 = 1 << 20;
+/// The same while no other is on its way: a disk that waits for more is a disk that rests.
+pub(crate) const BATCH_BYTES_IDLE: u64 = 256 << 10;
 /// Bytes of the images of a batch, at most, unless it is a single one.
 pub(crate) const BATCH_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of the entries of a batch, at most, unless it is a single one.
@@ -50,8 +52,8 @@ pub(crate) const WRITE_ALONE: (u32, usize) = (256 << 10, 8);
 pub(crate) const WRITE_BESIDE_READS: (u32, usize) = (128 << 10, 2);
 /// For how long after a read writes stay behind.
 pub(crate) const READS_LINGER: Duration = Duration::from_millis(50);
-/// Bytes of one read.
-pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
+/// Bytes of one read: those of an object of 1 MiB with its sums and its generation.
+pub(crate) const READ_BYTES_MAX: u32 = (1 << 20) + (64 << 10);
 /// Bytes between two pieces that are read with them.
 pub(crate) const READ_GAP_BYTES: u32 = 16 << 10;
 /// Reads under way on one disk, and their bytes.

@@ -7,7 +7,8 @@ use super::driver::{DiskDriver, FileUse};
 use super::error::WriteError;
 use super::write_queue::{QueuedObject, WriteQueue, WriteTicket};
 use crate::limits::{
-    BATCH_BYTES_READY, BATCH_WAIT, BATCHES_IN_FLIGHT, QUEUED_BYTES_MAX, TOMBSTONE_WAIT,
+    BATCH_BYTES_IDLE, BATCH_BYTES_READY, BATCH_WAIT, BATCHES_IN_FLIGHT, QUEUED_BYTES_MAX,
+    TOMBSTONE_WAIT,
 };
 use crate::log::{LogError, Tombstone};
 use perigee_shard::{Environment, File, at_most};
@@ -90,7 +91,8 @@ impl<E: Environment> DiskDriver<E> {
         let is_due = |time: Option<Duration>| time.is_some_and(|time| time <= now || is_closing);
         let batch = due(queue.since(), BATCH_WAIT);
         let burial = due(tombstones.since(), TOMBSTONE_WAIT);
-        if queue.waiting_bytes() >= BATCH_BYTES_READY || is_due(batch) || is_due(burial) {
+        let ready = if self.batches.get() == 0 { BATCH_BYTES_IDLE } else { BATCH_BYTES_READY };
+        if queue.waiting_bytes() >= ready || is_due(batch) || is_due(burial) {
             return WriterStep::Batch;
         }
         let sync = due(tombstones.written_since(), TOMBSTONE_WAIT);
