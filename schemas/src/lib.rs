@@ -6,6 +6,7 @@
 
 mod direction;
 pub mod disk_address;
+mod disk_health;
 pub mod extent;
 pub mod frame;
 pub mod frame_buffer;
@@ -21,6 +22,7 @@ pub mod status;
 pub mod tenant;
 
 pub use direction::Direction;
+pub use disk_health::DiskHealth;
 pub use identity::Identity;
 pub use route::Route;
 pub use segment_kind::SegmentKind;

@@ -364,6 +364,9 @@ fn ping() -> Vec<u8> {
     let mut b = Builder::new();
     let segment_high = Some(b.create_vector(&[1u64]));
     let segment_low = Some(b.create_vector(&[2u64]));
+    let (path, reason) = (Some(b.create_string("/kv")), Some(b.create_string("no space")));
+    let report = rpc::DiskReportArgs { disk_high: 3, disk_low: 4, health: 3, path, reason };
+    let report = rpc::DiskReport::create(&mut b, &report);
     let arguments = rpc::PingRequestArgs {
         client_high: 1,
         client_low: 2,
@@ -371,6 +374,7 @@ fn ping() -> Vec<u8> {
         segment_low,
         mounts: 1,
         usable_bytes: Some(b.create_vector(&[1u64 << 20])),
+        disks: Some(b.create_vector(&[report])),
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
     finished(b, root)

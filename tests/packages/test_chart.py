@@ -30,6 +30,8 @@ CASES = {
         "master": {"args": ["--client_ttl=20"], "affinity": {"nodeAffinity": {}}},
         "store": {"args": ["--huge_pages"], "tolerations": [{"key": "gpu", "operator": "Exists"}]},
     },
+    "disk-of-the-host": {"store": {"kind": "DaemonSet", "disk": {"hostPath": "/nvme0/kv", "limit": "400Gi"}}, "agent": {"enabled": True}},
+    "disk-by-claim": {"store": {"disk": {"claimSize": "500Gi", "storageClass": "local-nvme"}}},
     "least": {"master": {"metadataServer": False}, "store": {"drainSeconds": 0}, "networkPolicy": {"enabled": False}},
 }
 
@@ -77,6 +79,36 @@ def test_a_store_pod_lends_what_was_asked_for_within_its_limit_and_drains_before
     ]
     assert pod["terminationGracePeriodSeconds"] > 45
     assert "lifecycle" not in container(rendered(CASES["least"])["StatefulSet", "cache-store"])
+
+
+def test_a_disk_is_mounted_where_the_store_looks_for_it_and_the_master_is_asked_to_use_it(rendered):
+    documents = rendered(CASES["disk-of-the-host"])
+    store = documents["DaemonSet", "cache-store"]
+    pod, only = store["spec"]["template"]["spec"], container(store)
+    assert {"--enable_offload", "--ssd_offload_path=/mnt/kv"} <= set(only["args"])
+    assert {"name": "disk", "mountPath": "/mnt/kv"} in only["volumeMounts"]
+    assert {"name": "disk", "hostPath": {"path": "/nvme0/kv", "type": "Directory"}} in pod["volumes"]
+    assert {"name": "MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "value": str(400 << 30)} in only["env"]
+    assert "--enable_offload" in container(documents["Deployment", "cache-master"])["args"]
+    claimed = rendered(CASES["disk-by-claim"])["StatefulSet", "cache-store"]["spec"]
+    [claim] = claimed["volumeClaimTemplates"]
+    assert (claim["metadata"]["name"], claim["spec"]["storageClassName"]) == ("disk", "local-nvme")
+    assert claim["spec"]["resources"]["requests"]["storage"] == "500Gi"
+    security = claimed["template"]["spec"]["securityContext"]
+    assert security["fsGroup"] == security["runAsUser"], "a new volume is root's"
+    without = rendered({})
+    assert "--enable_offload" not in container(without["Deployment", "cache-master"])["args"]
+    assert "volumeMounts" not in container(without["StatefulSet", "cache-store"])
+
+
+@pytest.mark.parametrize("store", [
+    {"kind": "DaemonSet", "disk": {"claimSize": "500Gi"}},
+    {"disk": {"claimSize": "500Gi", "hostPath": "/nvme0/kv"}},
+    {"disk": {"hostPath": "nvme0/kv"}},
+])
+def test_a_disk_that_cannot_be_is_refused(rendered, store):
+    with pytest.raises(AssertionError, match="disk"):
+        rendered({"store": store})
 
 
 def test_rdma_brings_the_device_and_the_right_to_lock_memory(rendered):

@@ -161,10 +161,13 @@ def _readiness(container):
 
 
 def _folders(spec, container, maps):
-    """Where a container sees the files of config maps."""
+    """Where a container sees the files of config maps, and folders of the host, which are empty here."""
     mounts = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", [])}
-    named = [volume for volume in spec.get("volumes", []) if "configMap" in volume]
-    return {mounts[volume["name"]]: maps[volume["configMap"]["name"]] for volume in named}
+    volumes = spec.get("volumes", [])
+    named = [volume for volume in volumes if "configMap" in volume]
+    files = {mounts[volume["name"]]: maps[volume["configMap"]["name"]] for volume in named}
+    disks = [volume["name"] for volume in volumes if volume.get("hostPath", {}).get("type") == "Directory"]
+    return {**files, **{mounts[name]: {} for name in disks}}
 
 
 def _shm_bytes(spec, container):

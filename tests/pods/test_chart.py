@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pod import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "tools" / "deploy" / "helm" / "perigee"
@@ -18,6 +19,8 @@ MASTER, STORE = "cache-master", "cache-store"
 ENGINE_PORT = 8000
 PAGE_BYTES = 64 << 10
 PAGES = 32
+LARGE_PAGE_BYTES = 1 << 20
+NO_ROOM = -200
 TIMEOUT_S = 60
 #: Leases that end soon, so that objects can be moved.
 SHORT_LEASES = {"master": {"args": ["--default_kv_lease_ttl=1000"]}}
@@ -69,3 +72,39 @@ def test_pages_outlive_a_store_pod_of_the_chart_that_is_deleted(play, render, st
     status, body = master.http("GET", 9003, "/get_segments_detail")
     owners = [one["te_endpoint"].rpartition(":")[0] for one in json.loads(body)["segments"]]
     assert (status, owners) == (200, [second.address])
+
+
+def put_all(pod, keys):
+    """Put each page as soon as there is room for it."""
+    left = keys
+
+    def is_put():
+        nonlocal left
+        codes = pod.ask(ENGINE_PORT, "/put", {"keys": left, "page_bytes": LARGE_PAGE_BYTES})
+        assert set(codes) <= {0, NO_ROOM}, codes
+        left = [key for key, code in zip(left, codes, strict=True) if code != 0]
+        return not left
+
+    wait_until(is_put, lambda: f"{len(left)} pages have no room\n{pod.log()}")
+
+
+def test_pages_that_memory_has_no_room_for_are_read_from_the_disk_of_another_pod(play, render):
+    disk = {"hostPath": "/srv/kv", "limit": "512Mi"}
+    # Scaled as all segments are: 32 MiB.
+    store = {"replicas": 1, "segmentSize": "16Gi", "disk": disk}
+    cluster = play(render({"master": {"args": ["--default_kv_lease_ttl=50"]}, "store": store}))
+    master, owner = cluster.start(MASTER), cluster.start(STORE)
+    writer, reader = start_engine(cluster, 0), start_engine(cluster, 1)
+    keys = [f"large/{page}" for page in range(96)]
+    for first in range(0, len(keys), 8):
+        put_all(writer, keys[first : first + 8])
+    asked = {"keys": keys, "page_bytes": LARGE_PAGE_BYTES}
+    assert reader.ask(ENGINE_PORT, "/get", asked) == ["right"] * len(keys), owner.log()
+
+    def metric(pod, port, name):
+        lines = pod.http("GET", port, "/metrics")[1].decode().splitlines()
+        return float(next(line for line in lines if line.startswith(name)).split()[-1])
+
+    assert metric(master, 9003, "file_cache_hit_nums_ ") > 0
+    assert metric(owner, 9300, 'perigee_disk_state{path="/mnt/kv",state="healthy"}') == 1
+    assert metric(owner, 9300, 'perigee_disk_reads_total{path="/mnt/kv"}') > 0

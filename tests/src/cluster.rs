@@ -188,11 +188,22 @@ impl Node {
     /// The same with further flags.
     #[track_caller]
     pub fn start_with(master: &Master, bytes: u64, extra_flags: &[&str]) -> Self {
+        Self::launch(master, bytes, extra_flags, |flags| Program::start(NODE, flags))
+    }
+
+    /// The same, started by `launch` with all flags.
+    #[track_caller]
+    pub fn launch(
+        master: &Master,
+        bytes: u64,
+        extra_flags: &[&str],
+        launch: impl FnOnce(&[String]) -> Program,
+    ) -> Self {
         let before = master.segment_names();
         let [port] = free_ports();
         let mut flags = node_flags(master, port, &bytes.to_string());
         flags.extend(extra_flags.iter().map(|flag| (*flag).to_owned()));
-        let mut program = Program::start(NODE, &flags);
+        let mut program = launch(&flags);
         let mut name = None;
         let limit = START_DEADLINE + Duration::from_secs(CLIENT_TTL_SECONDS);
         let mounted = comes_true(limit, || {

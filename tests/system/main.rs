@@ -37,6 +37,8 @@ mod ports_in_use;
 #[cfg(test)]
 mod shutdown;
 #[cfg(all(test, feature = "store"))]
+mod ssd_containers;
+#[cfg(all(test, feature = "store"))]
 mod ssd_tier;
 #[cfg(all(test, feature = "store"))]
 mod store_churn;

@@ -1,7 +1,7 @@
 //! Nodes with disks that are killed and started again on the same folder.
 //! Invariant: what is read is what was acknowledged last, or a miss; what was removed stays away.
 
-use perigee_schemas::Status;
+use perigee_schemas::{SegmentKind, Status};
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::MEMBERSHIP_DEADLINE;
@@ -14,12 +14,17 @@ const MEMORY_BYTES: u64 = 24 << 20;
 /// Four times what memory holds.
 const KEYS: u64 = 800;
 const KILLS: u64 = 6;
+const RESTARTS: u64 = 3;
 const FLAGS: [&str; 4] =
     ["--rpc_shards=2", "--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
 
-fn node(master: &Master, folder: &TempDir) -> Node {
+fn started(master: &Master, folder: &TempDir) -> Node {
     let path = format!("--ssd_offload_path={}", folder.path().display());
-    let node = Node::start_with(master, MEMORY_BYTES, &["--enable_offload", &path]);
+    Node::start_with(master, MEMORY_BYTES, &["--enable_offload", &path])
+}
+
+fn node(master: &Master, folder: &TempDir) -> Node {
+    let node = started(master, folder);
     wait_until("the disk is announced", MEMBERSHIP_DEADLINE, || {
         node.program.log().contains("The master knows what a disk has")
     });
@@ -87,6 +92,44 @@ fn a_disk_outlives_nodes_that_are_killed_while_they_write_to_it() {
             }
         }
     }
+}
+
+/// Whether each key exists, in one call; a client that has just missed its master fails for a
+/// moment more.
+fn exist(objects: &Objects, keys: &[u64]) -> Vec<Result<bool, Status>> {
+    let names: Vec<String> = keys.iter().map(|key| key_name(*key)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut found = Vec::new();
+    wait_until("the client reaches the master", MEMBERSHIP_DEADLINE, || {
+        found = objects.store.exist(&names);
+        !found.contains(&Err(Status::RpcFail))
+    });
+    found
+}
+
+#[test]
+fn what_only_a_disk_has_is_waited_for_while_it_is_announced_again() {
+    let (mut master, folder) = (Master::start(&FLAGS), TempDir::new().expect("a folder"));
+    let objects = Objects::open(&master.address());
+    let mut running = node(&master, &folder);
+    (0..KEYS).for_each(|key| put_soon(&objects, key, 1));
+    let is_only_on_disk = |key: &u64| {
+        let found = objects.store.replicas(&[&key_name(*key)]).remove(0).unwrap_or_default();
+        found.iter().all(|replica| replica.kind == Some(SegmentKind::Disk))
+    };
+    let on_disk: Vec<u64> = (0..KEYS).filter(is_only_on_disk).collect();
+    assert!(on_disk.len() as u64 > KEYS / 3, "{} of {KEYS}", on_disk.len());
+    let there = vec![Ok(true); on_disk.len()];
+    for _ in 0..RESTARTS {
+        master.program.kill();
+        master.start_again();
+        assert_eq!(exist(&objects, &on_disk), there, "the master has started again");
+        running.program.kill();
+        running = started(&master, &folder);
+        assert_eq!(exist(&objects, &on_disk), there, "the node has started again");
+    }
+    let right = on_disk.iter().filter(|key| objects.get_object(**key, OBJECT_BYTES) == Ok(1));
+    assert_eq!(right.count(), on_disk.len());
 }
 
 #[test]

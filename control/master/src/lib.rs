@@ -67,8 +67,8 @@ pub use placement::{PutConfig, SoftPin};
 pub use policy::PolicyName;
 pub use refusal::JobRefusal;
 pub use registry::{
-    ClientState, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry, RegistrySettings,
-    SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
+    ClientState, DiskReport, DrainJob, DrainJobRequest, JobState, ListedSegments, Registry,
+    RegistrySettings, SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
 pub use segment::{Announces, SegmentEvent, SegmentSpec};
 pub use settings::{OffloadSettings, PromotionSettings, ShardSettings};

@@ -190,3 +190,6 @@ pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
 
 /// Replicas that one step of telling an owner what lies in its segment looks at.
 pub const SNAPSHOT_STEP_REPLICAS: u32 = 1024;
+
+/// Disks of one client that the master hears of.
+pub const DISK_REPORTS_PER_CLIENT_MAX: usize = 64;

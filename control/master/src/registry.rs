@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod client_state;
 mod confirm;
+mod disk_report;
 mod disks;
 mod drain;
 mod drain_request;
@@ -22,6 +23,7 @@ mod tasks;
 mod tests;
 
 pub use client_state::ClientState;
+pub use disk_report::DiskReport;
 pub use drain_request::DrainJobRequest;
 pub use held_segments::ListedSegments;
 pub use jobs::{DrainJob, JobState};

@@ -34,6 +34,8 @@ pub(crate) struct SegmentShare {
     pub(crate) announced_until: Option<u64>,
     /// Until then calls wait for it.
     pub(crate) awaited_until_ms: u64,
+    /// Of a disk: its owner has not said yet all that lies there.
+    pub(crate) is_unheard: bool,
     /// Of a disk: number of the oldest segment of its log.
     pub(crate) oldest_sequence: u32,
     /// Of a disk: payload bytes of the copies that lie there.
@@ -48,6 +50,7 @@ impl SegmentShare {
             segment_usable_bytes: spec.bytes,
             announced_until: is_announced.then_some(0),
             awaited_until_ms: now_ms.saturating_add(AWAITED_MS),
+            is_unheard: spec.kind == SegmentKind::Disk,
             spec,
             allocator,
             state: ShareState::Live,
@@ -88,9 +91,16 @@ impl SegmentShare {
         self.is_readable() && self.announced_until.is_some()
     }
 
-    /// Whether calls wait for what its owner has to announce.
+    /// Whether puts wait for what its owner has to announce.
     pub(crate) fn is_awaited(&self, now_ms: u64) -> bool {
         self.is_rebuilding() && now_ms < self.awaited_until_ms
+    }
+
+    /// Whether calls about unknown keys wait for what its owner has to announce.
+    pub(crate) fn may_have_more(&self, now_ms: u64) -> bool {
+        let has_objects = self.is_rebuilding() && self.spec.announces == Announces::Objects;
+        let has_copies = self.is_readable() && self.is_unheard;
+        (has_objects || has_copies) && now_ms < self.awaited_until_ms
     }
 
     /// Whether it is a disk that takes copies of a size.

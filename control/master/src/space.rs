@@ -4,11 +4,12 @@
 //! free, and only one of them. A segment that is unmounted is remembered until its last replica is
 //! forgotten, and its number is never used again.
 
+mod disks;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
-use perigee_schemas::disk_address::DiskAddress;
 
 use crate::counters::SegmentGauges;
 use crate::limits::{LOANS_MAX, SHARE_ALIGNMENT_BYTES};
@@ -61,42 +62,6 @@ impl Space {
     /// Segments that take new objects, in order.
     pub(crate) fn live(&self) -> &[u32] {
         &self.live
-    }
-
-    /// Disks that are mounted, in order.
-    pub(crate) fn disks(&self) -> &[u32] {
-        &self.disks
-    }
-
-    /// The disk of a client that takes a copy of so many bytes and has most room left.
-    pub(crate) fn disk_for(&self, client: u128, bytes: u64) -> Option<u32> {
-        let usable = |disk: &u32| {
-            let share = self.get(*disk)?;
-            let fits = share.spec.client == client && share.takes_copies(bytes);
-            fits.then_some((share.segment_usable_bytes, *disk))
-        };
-        self.disks.iter().filter_map(usable).max().map(|(_, disk)| disk)
-    }
-
-    /// The log of a disk begins at this segment now; its numbers only grow.
-    pub(crate) fn recycle(&mut self, disk: u32, oldest: u32) {
-        if let Some(share) = self.get_mut(disk).filter(|share| share.is_disk()) {
-            share.oldest_sequence = share.oldest_sequence.max(oldest);
-        }
-    }
-
-    /// A copy of so many bytes is on a disk, or no more if they are negative.
-    pub(crate) fn count_copy(&mut self, disk: u32, payload_bytes: i64) {
-        if let Some(share) = self.get_mut(disk) {
-            debug_assert!(share.is_disk(), "memory is counted by its allocator");
-            share.copied_bytes = share.copied_bytes.saturating_add_signed(payload_bytes);
-        }
-    }
-
-    /// Whether what lies at an address of a disk can be read.
-    pub(crate) fn has_address(&self, disk: u32, address: DiskAddress) -> bool {
-        let share = self.readable(disk);
-        share.is_some_and(|share| address.sequence >= share.oldest_sequence)
     }
 
     /// Whether replicas in a segment may be read.

@@ -4,6 +4,7 @@ mod agent;
 pub mod buckets;
 mod calls;
 mod client;
+mod disk;
 mod features;
 mod own;
 mod storage;
@@ -24,6 +25,7 @@ const GROUPS: &[&[Family]] = &[
     own::FAMILIES,
     client::MOONCAKE,
     client::OWN,
+    disk::FAMILIES,
     agent::FAMILIES,
 ];
 

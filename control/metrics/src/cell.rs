@@ -98,6 +98,17 @@ pub struct HistogramTotals {
     pub sum: u64,
 }
 
+impl HistogramTotals {
+    /// Adds the numbers of another writer.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        for (total, count) in self.counts.iter_mut().zip(&other.counts) {
+            *total += count;
+        }
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 pub mod catalogue;
 pub mod cell;
 pub mod client;
+pub mod disk;
 mod document;
 pub mod exposition;
 pub mod family;
@@ -17,6 +18,7 @@ mod traffic;
 
 pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
 pub use client::{ClientCall, ClientCells};
+pub use disk::{DiskNumbers, DiskTimes};
 pub use document::catalogue_markdown;
 pub use exposition::Samples;
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};

@@ -1,9 +1,10 @@
 //! What the master's replies say, in owned columns.
 
 use crate::error::CallError;
+use crate::request::DiskReport;
 use crate::returns::Lease;
 use perigee_schemas::message::decode;
-use perigee_schemas::{Identity, SegmentKind, Status, master, object};
+use perigee_schemas::{DiskHealth, Identity, SegmentKind, Status, master, object};
 
 type StringList<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
 
@@ -129,6 +130,15 @@ pub struct SegmentUse {
     pub used_bytes: u64,
     /// Mooncake's segment status.
     pub state: u8,
+}
+
+/// The disks of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListedDisks {
+    /// Those that are mounted.
+    pub disks: Vec<SegmentUse>,
+    /// What owners have said of theirs last, also of those that are not in use.
+    pub reports: Vec<DiskReport>,
 }
 
 /// A count of objects.
@@ -321,6 +331,7 @@ pub(crate) struct SegmentPage {
     pub(crate) segments: Vec<SegmentUse>,
     /// Where it goes on; 0 on the last page.
     pub(crate) next: u32,
+    pub(crate) reports: Vec<DiskReport>,
 }
 
 impl SegmentPage {
@@ -335,8 +346,21 @@ impl SegmentPage {
         let columns = segments.into_iter().zip(used).zip(state);
         let used =
             columns.map(|((segment, used_bytes), state)| SegmentUse { segment, used_bytes, state });
-        Ok(Self { segments: used.collect(), next: reply.next() })
+        let reports = reply.reports().into_iter().flatten();
+        let reports = reports.filter_map(|report| disk_report(&report)).collect();
+        Ok(Self { segments: used.collect(), next: reply.next(), reports })
     }
+}
+
+/// What the owner of a disk has said of it; `None` of a state that this build does not know.
+fn disk_report(report: &master::DiskReport<'_>) -> Option<DiskReport> {
+    let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    Some(DiskReport {
+        disk: Identity::from_halves(report.disk_high(), report.disk_low()),
+        health: DiskHealth::from_wire(report.health())?,
+        path: owned(report.path()),
+        reason: owned(report.reason()),
+    })
 }
 
 fn location(place: &object::Location) -> Location {

@@ -1,7 +1,7 @@
 //! Encoding of the messages that clients send.
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
-use perigee_schemas::{Identity, SegmentKind, TenantId, master, object};
+use perigee_schemas::{DiskHealth, Identity, SegmentKind, TenantId, master, object};
 
 type RequestBuilder = FlatBufferBuilder<'static>;
 type IdentityVector = WIPOffset<Vector<'static, u64>>;
@@ -77,6 +77,35 @@ pub struct LentSegments {
     /// Number of the last mount request that it had begun when it made the list; 0 means that there
     /// is no list.
     pub mounts: u64,
+    /// How its disks are.
+    pub disks: Vec<DiskReport>,
+}
+
+/// How a disk is, as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskReport {
+    /// The disk; 0 if it could not be opened.
+    pub disk: Identity,
+    /// How far it can be used.
+    pub health: DiskHealth,
+    /// The folder that its user has named.
+    pub path: String,
+    /// Why it is not healthy.
+    pub reason: String,
+}
+
+pub(crate) fn disk_report(
+    builder: &mut RequestBuilder,
+    report: &DiskReport,
+) -> WIPOffset<master::DiskReport<'static>> {
+    let args = master::DiskReportArgs {
+        disk_high: report.disk.high(),
+        disk_low: report.disk.low(),
+        health: report.health as u8,
+        path: Some(builder.create_string(&report.path)),
+        reason: Some(builder.create_string(&report.reason)),
+    };
+    master::DiskReport::create(builder, &args)
 }
 
 pub(crate) fn strings<S: AsRef<str>>(builder: &mut RequestBuilder, items: &[S]) -> StringVector {

@@ -32,7 +32,7 @@ pub(crate) use lending::Startable;
 pub(crate) use list_page::Cursor;
 pub use master_shard::{MasterShard, ShardStart};
 pub(crate) use merge::{Placements, Replicas, StatusCodes};
-pub(crate) use registry_calls::MountRequest;
+pub(crate) use registry_calls::{BeatReport, MountRequest};
 pub(crate) use scatter::KeySubset;
 pub(crate) use segment_use::{SegmentNames, SegmentPage, SegmentUsage};
 use settings::epoch_of_start;

@@ -261,9 +261,9 @@ fn place(spec: &SegmentSpec, location: &perigee_master::ReplicaLocation) -> Repl
 fn numbers(shard: &ControlShard) -> MasterNumbers {
     let keys = shard.keys.borrow();
     let (gauges, counters) = (keys.gauges(), keys.counters());
-    let clients = shard.registry.as_ref().map_or(0, |registry| registry.borrow().client_count());
-    let disk_capacity_bytes =
-        shard.registry.as_ref().map_or(0, |registry| registry.borrow().disk_capacity_bytes());
+    let registry = shard.registry.as_ref().map(|registry| registry.borrow());
+    let clients = registry.as_ref().map_or(0, |registry| registry.client_count());
+    let disk_capacity_bytes = registry.as_ref().map_or(0, |it| it.disk_capacity_bytes());
     MasterNumbers {
         allocated_bytes: gauges.allocated_bytes,
         capacity_bytes: gauges.capacity_bytes,
@@ -300,6 +300,7 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         clients_expired: shard.expired.get(),
         disk_bytes: gauges.disk_bytes,
         disk_capacity_bytes,
+        disks: registry.map(|registry| registry.disks_by_health()).unwrap_or_default(),
         disk_copies: gauges.disk_copies,
         disk_hits: counters.disk_hits,
         disk_hit_bytes: counters.disk_hit_bytes,

@@ -60,7 +60,9 @@ impl StoreSlot {
             return None;
         }
         let cells = store.map_or(&nothing, |store| store.cells());
-        Some(Samples::of_client([cells], "real", build_info()).render())
+        let mut samples = Samples::of_client([cells], "real", build_info());
+        samples.add_disks(&store.map(|store| store.disk_numbers()).unwrap_or_default());
+        Some(samples.render())
     }
 }
 

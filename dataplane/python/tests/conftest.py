@@ -144,8 +144,8 @@ def master_address(tmp_path_factory):
         yield address
 
 
-def connect(master_address, segment_bytes=0, local_buffer_bytes=LOCAL_BUFFER_BYTES):
-    """Return a store client that is set up."""
+def connect(master_address, segment_bytes=0, local_buffer_bytes=LOCAL_BUFFER_BYTES, **settings):
+    """Return a store client that is set up, with further settings."""
     store = MooncakeDistributedStore()
     code = store.setup(
         "127.0.0.1",
@@ -155,6 +155,7 @@ def connect(master_address, segment_bytes=0, local_buffer_bytes=LOCAL_BUFFER_BYT
         "tcp",
         "",
         master_address,
+        **settings,
     )
     assert code == 0
     return store

@@ -6,13 +6,10 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from conftest import START_TIMEOUT_S, Process, free_ports, listens, program, wait_until
-
-from mooncake.store import MooncakeDistributedStore
+from conftest import START_TIMEOUT_S, Process, connect, free_ports, listens, program, wait_until
 
 OBJECT_BYTES = 256 << 10
 MEMORY_BYTES = 32 << 20
-LOCAL_BUFFER_BYTES = 16 << 20
 # Three times what memory holds.
 OBJECTS = 384
 NO_ROOM = -200
@@ -63,34 +60,8 @@ def stack():
 
 def lender(master, path):
     """A client that lends memory and a disk."""
-    client = MooncakeDistributedStore()
-    code = client.setup(
-        "127.0.0.1",
-        "P2PHANDSHAKE",
-        MEMORY_BYTES,
-        LOCAL_BUFFER_BYTES,
-        "tcp",
-        "",
-        master.address,
-        enable_ssd_offload=True,
-        ssd_offload_path=str(path),
-    )
-    assert code == 0
-    return client
-
-
-def reader(master):
-    """A client that lends nothing."""
-    client = MooncakeDistributedStore()
-    settings = {
-        "local_hostname": "127.0.0.1",
-        "metadata_server": "P2PHANDSHAKE",
-        "global_segment_size": "0",
-        "local_buffer_size": str(LOCAL_BUFFER_BYTES),
-        "master_server_addr": master.address,
-    }
-    assert client.setup(settings) == 0
-    return client
+    disk = {"enable_ssd_offload": True, "ssd_offload_path": str(path)}
+    return connect(master.address, MEMORY_BYTES, **disk)
 
 
 def value(number):
@@ -133,7 +104,7 @@ def test_objects_that_memory_has_no_room_for_are_read_from_the_disk(stack, tmp_p
     client = lender(master, tmp_path / "disk")
     stack.callback(client.close)
     fill(client)
-    other = reader(master)
+    other = connect(master.address)
     stack.callback(other.close)
     for one in (client, other):
         for number in range(OBJECTS):
@@ -199,3 +170,13 @@ def test_without_the_switch_of_the_master_nothing_goes_to_the_disk(stack, tmp_pa
     stack.callback(client.close)
     fill(client)
     assert on_disk_alone(client) == []
+
+
+def test_a_folder_that_cannot_be_used_costs_the_disk_and_not_the_client(stack, tmp_path):
+    master = Master(stack, tmp_path)
+    (tmp_path / "file").write_text("no folder")
+    client = lender(master, tmp_path / "file")
+    stack.callback(client.close)
+    fill(client)
+    assert on_disk_alone(client) == []
+    assert client.get(key(OBJECTS - 1)) == value(OBJECTS - 1)

@@ -21,7 +21,7 @@ mod stage;
 
 pub use answer::{Answer, Unanswered};
 pub use disk::{
-    Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus, Health,
+    Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus,
     ListCursor, ListError, ListedPage, OnDiskEvent, OpenError, OpenedDisk, Outgoing, ReadError,
     VoidCopy, WriteError,
 };

@@ -92,3 +92,5 @@ pub(crate) const SEGMENT_BYTES_USUAL: u32 = 256 << 20;
 pub(crate) const SEGMENTS_WANTED: u64 = 8;
 /// Fewer segments are no log: while one is written, another one can be read.
 pub(crate) const SEGMENTS_MIN: u64 = 2;
+/// Times that a folder is looked for while other processes take those that were found.
+pub(crate) const FOLDER_TRIES: usize = 8;

@@ -3,8 +3,8 @@
 //!
 //! Objects of the client's memory are written to them before they are evicted. The master decides
 //! which; it alone knows where the copies lie. The invariant: a copy that the master has not taken
-//! is made void, and a tombstone is confirmed only when the disk has it for good. A disk that fails
-//! is withdrawn; memory goes on without it.
+//! is made void, and a tombstone is confirmed only when the disk has it for good. A disk that
+//! fails, at the start or later, is not used; memory goes on without it.
 
 mod announcement;
 mod context;
@@ -29,11 +29,12 @@ use crate::limits::{DISK_CLOSE_WAIT, DISK_OPEN_WAIT, DISK_STOP};
 use context::DiskContext;
 use futures_lite::future::block_on;
 use on_thread::OnThread;
-use perigee_rpc::MasterClient;
-use perigee_schemas::Status;
-use perigee_ssd::{Disk, DiskOptions, OpenedDisk};
+use perigee_metrics::DiskNumbers;
+use perigee_rpc::{DiskReport, MasterClient};
+use perigee_schemas::{DiskHealth, Identity, Status};
+use perigee_ssd::{Disk, DiskOptions, DiskState, DiskStatus, OpenedDisk};
 use shard::DiskShard;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,10 +49,26 @@ pub(crate) struct Disks {
 
 #[derive(Debug, Default)]
 struct OpenDisks {
-    disks: Vec<Disk>,
+    disks: Vec<OpenDisk>,
+    failed: Vec<FailedDisk>,
     shards: Vec<DiskShard>,
     /// Closed by each thread when it ends.
     ended: Vec<Receiver<()>>,
+}
+
+/// A disk and the folder that its user has named.
+#[derive(Debug)]
+struct OpenDisk {
+    path: PathBuf,
+    id: Identity,
+    disk: Disk,
+}
+
+/// A folder in which no disk could be opened.
+#[derive(Debug)]
+struct FailedDisk {
+    path: PathBuf,
+    reason: String,
 }
 
 impl Disks {
@@ -67,28 +84,29 @@ impl Disks {
         Self { context: Arc::new(context), running: Mutex::default() }
     }
 
-    /// Opens all disks and begins to serve and to fill them.
+    /// Opens the disks and begins to serve and to fill them. One that cannot be used is left out,
+    /// and the log says why.
     ///
     /// # Errors
-    /// A disk cannot be used; the message names it and says what to do. None is in use then.
+    /// The data port or a thread is not to be had, or the master does not answer.
     pub(crate) fn open(&self, settings: &DiskSettings) -> Result<(), StoreError> {
-        let opened = settings.paths.iter().map(|path| self.open_one(path, settings));
-        let opened: Vec<(DiskShard, OpenedDisk)> = opened.collect::<Result<_, _>>()?;
         let mut running = self.running();
-        let mut owned = Vec::with_capacity(opened.len());
-        for (shard, OpenedDisk { disk, spec, survivors }) in opened {
-            tracing::info!(
-                disk = %spec.id,
-                folder = %spec.folder.display(),
-                capacity_bytes = spec.capacity_bytes,
-                "Objects that memory has no room for go to this disk"
-            );
-            self.context.donation.add_disk(&spec, disk.clone())?;
-            running.shards.push(shard);
-            running.disks.push(disk.clone());
-            owned.push(OwnedDisk { id: spec.id, disk, found: survivors });
+        let mut owned = Vec::with_capacity(settings.paths.len());
+        for path in &settings.paths {
+            match self.open_one(path, settings) {
+                Ok((shard, opened)) => {
+                    owned.push(self.take(&mut running, (path, shard), opened)?);
+                }
+                Err(reason) => {
+                    tracing::error!(
+                        reason,
+                        "A disk cannot be used, and objects that memory has no room for are not kept there"
+                    );
+                    running.failed.push(FailedDisk { path: path.clone(), reason });
+                }
+            }
         }
-        if !self.mount()? {
+        if owned.is_empty() || !self.mount()? {
             return Ok(());
         }
         let on_thread = OnThread(self.context.clone());
@@ -102,12 +120,32 @@ impl Disks {
         Ok(())
     }
 
+    /// Serves an open disk.
+    fn take(
+        &self,
+        running: &mut OpenDisks,
+        (path, shard): (&Path, DiskShard),
+        OpenedDisk { disk, spec, survivors }: OpenedDisk,
+    ) -> Result<OwnedDisk, StoreError> {
+        tracing::info!(
+            disk = %spec.id,
+            folder = %spec.folder.display(),
+            capacity_bytes = spec.capacity_bytes,
+            "Objects that memory has no room for go to this disk"
+        );
+        self.context.donation.add_disk(&spec, disk.clone())?;
+        running.shards.push(shard);
+        running.disks.push(OpenDisk { path: path.to_owned(), id: spec.id, disk: disk.clone() });
+        Ok(OwnedDisk { id: spec.id, disk, found: survivors })
+    }
+
+    /// Opens the disk in a folder, or says why that cannot be done and what to do.
     fn open_one(
         &self,
         path: &Path,
         settings: &DiskSettings,
-    ) -> Result<(DiskShard, OpenedDisk), StoreError> {
-        let shard = DiskShard::start()?;
+    ) -> Result<(DiskShard, OpenedDisk), String> {
+        let shard = DiskShard::start().map_err(|error| error.to_string())?;
         let signal = self.context.signal.clone();
         let options = DiskOptions {
             path: path.to_owned(),
@@ -116,11 +154,18 @@ impl Disks {
             cluster: settings.cluster.clone(),
             on_event: Arc::new(move |_| signal.ring()),
         };
-        let opened = shard.open(options).wait(DISK_OPEN_WAIT);
-        let opened = opened.map_err(|error| {
-            StoreError::System(format!("The disk at {}: {error}", path.display()))
-        })?;
-        Ok((shard, opened.map_err(|error| StoreError::System(error.to_string()))?))
+        let opened = match shard.open(options).wait(DISK_OPEN_WAIT) {
+            Ok(Ok(opened)) => Ok(opened),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        };
+        match opened {
+            Ok(opened) => Ok((shard, opened)),
+            Err(reason) => {
+                shard.stop();
+                Err(reason)
+            }
+        }
     }
 
     /// Offers the disks; false if the master takes none at all. One may be refused for a while: as
@@ -143,7 +188,35 @@ impl Disks {
 
     /// Reads that they have served.
     pub(crate) fn reads(&self) -> u64 {
-        self.running().disks.iter().map(|disk| disk.status().counters.read_pieces).sum()
+        self.running().disks.iter().map(|one| one.disk.status().counters.read_pieces).sum()
+    }
+
+    /// How each disk is, also those that could not be opened.
+    pub(crate) fn reports(&self) -> Vec<DiskReport> {
+        let running = self.running();
+        let open = running.disks.iter().map(|one| {
+            let DiskState { health, reason } = one.disk.status().state;
+            DiskReport { disk: one.id, health, path: shown(&one.path), reason }
+        });
+        let failed = running.failed.iter().map(|one| DiskReport {
+            disk: Identity(0),
+            health: DiskHealth::Failed,
+            path: shown(&one.path),
+            reason: one.reason.clone(),
+        });
+        open.chain(failed).collect()
+    }
+
+    /// What each disk has done.
+    pub(crate) fn numbers(&self) -> Vec<DiskNumbers> {
+        let running = self.running();
+        let open = running.disks.iter().map(|one| numbers(&one.path, one.disk.status()));
+        let failed = running.failed.iter().map(|one| DiskNumbers {
+            path: shown(&one.path),
+            health: DiskHealth::Failed,
+            ..DiskNumbers::default()
+        });
+        open.chain(failed).collect()
     }
 
     /// The master has mounted all of this client's segments and disks again.
@@ -170,7 +243,7 @@ impl Disks {
     /// Closes the disks, so that the next start is quick. Call after the last reader has gone.
     pub(crate) fn close(&self) {
         let OpenDisks { disks, shards, .. } = std::mem::take(&mut *self.running());
-        let closing: Vec<_> = disks.iter().map(Disk::close).collect();
+        let closing: Vec<_> = disks.iter().map(|one| one.disk.close()).collect();
         for closed in closing {
             if let Err(error) = closed.wait(DISK_CLOSE_WAIT) {
                 tracing::warn!(%error, "A disk was not closed; its next start looks at all that it has");
@@ -182,6 +255,29 @@ impl Disks {
 
     fn running(&self) -> MutexGuard<'_, OpenDisks> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn numbers(path: &Path, status: DiskStatus) -> DiskNumbers {
+    let counters = status.counters;
+    DiskNumbers {
+        path: shown(path),
+        health: status.state.health,
+        capacity_bytes: status.capacity_bytes,
+        used_bytes: status.used_bytes,
+        written_objects: counters.written_objects,
+        object_bytes: counters.image_bytes,
+        written_bytes: counters.written_bytes,
+        reads: counters.read_pieces,
+        read_bytes: counters.read_bytes,
+        voided: counters.buried,
+        errors: counters.errors,
+        read_times: status.reads,
+        write_times: status.writes,
     }
 }
 

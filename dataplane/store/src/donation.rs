@@ -287,6 +287,7 @@ impl Donation {
             segments: state.offers.iter().map(|offer| offer.id).collect(),
             usable_bytes: state.offers.iter().map(usable_bytes).collect(),
             mounts: state.mounts,
+            disks: Vec::new(),
         }
     }
 

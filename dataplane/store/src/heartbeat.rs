@@ -6,7 +6,7 @@ use crate::donation::Donation;
 use crate::ledger::{LedgerKeeper, Prepared};
 use crate::limits::{HEARTBEAT, HEARTBEAT_STOP, REMOUNT_PAUSE};
 use crate::mover::ReplicaMover;
-use perigee_rpc::{MasterClient, MountForm};
+use perigee_rpc::{LentSegments, MasterClient, MountForm};
 use perigee_schemas::{Identity, Status};
 use perigee_transfer::ObjectEngine;
 use std::cell::RefCell;
@@ -125,7 +125,8 @@ impl Beat {
     fn once(&self) -> Duration {
         self.engine.sweep();
         self.donation.give_back_due(Instant::now());
-        match self.master.ping(&self.donation.holdings()) {
+        let lent = LentSegments { disks: self.disks.reports(), ..self.donation.holdings() };
+        match self.master.ping(&lent) {
             Ok(pong) => {
                 if !self.reachable.swap(true, Ordering::AcqRel) {
                     tracing::info!("The master answers again");

@@ -4534,6 +4534,7 @@ impl<'a> PingRequest<'a> {
   pub const VT_SEGMENT_LOW: ::flatbuffers::VOffsetT = 10;
   pub const VT_MOUNTS: ::flatbuffers::VOffsetT = 12;
   pub const VT_USABLE_BYTES: ::flatbuffers::VOffsetT = 14;
+  pub const VT_DISKS: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4548,6 +4549,7 @@ impl<'a> PingRequest<'a> {
     builder.add_mounts(args.mounts);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.disks { builder.add_disks(x); }
     if let Some(x) = args.usable_bytes { builder.add_usable_bytes(x); }
     if let Some(x) = args.segment_low { builder.add_segment_low(x); }
     if let Some(x) = args.segment_high { builder.add_segment_high(x); }
@@ -4601,6 +4603,14 @@ impl<'a> PingRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(PingRequest::VT_USABLE_BYTES, None)}
   }
+  /// How the client's disks are, those aside that it has closed.
+  #[inline]
+  pub fn disks(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport>>>>(PingRequest::VT_DISKS, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingRequest<'_> {
@@ -4615,6 +4625,7 @@ impl ::flatbuffers::Verifiable for PingRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("segment_low", Self::VT_SEGMENT_LOW, false)?
      .visit_field::<u64>("mounts", Self::VT_MOUNTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("usable_bytes", Self::VT_USABLE_BYTES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("disks", Self::VT_DISKS, false)?
      .finish();
     Ok(())
   }
@@ -4626,6 +4637,7 @@ pub struct PingRequestArgs<'a> {
     pub segment_low: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub mounts: u64,
     pub usable_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub disks: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
 }
 impl<'a> Default for PingRequestArgs<'a> {
   #[inline]
@@ -4637,6 +4649,7 @@ impl<'a> Default for PingRequestArgs<'a> {
       segment_low: None,
       mounts: 0,
       usable_bytes: None,
+      disks: None,
     }
   }
 }
@@ -4671,6 +4684,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_USABLE_BYTES, usable_bytes);
   }
   #[inline]
+  pub fn add_disks(&mut self, disks: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<DiskReport<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_DISKS, disks);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingRequestBuilder {
@@ -4694,6 +4711,176 @@ impl ::core::fmt::Debug for PingRequest<'_> {
       ds.field("segment_low", &self.segment_low());
       ds.field("mounts", &self.mounts());
       ds.field("usable_bytes", &self.usable_bytes());
+      ds.field("disks", &self.disks());
+      ds.finish()
+  }
+}
+pub enum DiskReportOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// How a disk is, as its owner sees it.
+pub struct DiskReport<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for DiskReport<'a> {
+  type Inner = DiskReport<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> DiskReport<'a> {
+  pub const VT_DISK_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_DISK_LOW: ::flatbuffers::VOffsetT = 6;
+  pub const VT_HEALTH: ::flatbuffers::VOffsetT = 8;
+  pub const VT_PATH: ::flatbuffers::VOffsetT = 10;
+  pub const VT_REASON: ::flatbuffers::VOffsetT = 12;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    DiskReport { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args DiskReportArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<DiskReport<'bldr>> {
+    let mut builder = DiskReportBuilder::new(_fbb);
+    builder.add_disk_low(args.disk_low);
+    builder.add_disk_high(args.disk_high);
+    if let Some(x) = args.reason { builder.add_reason(x); }
+    if let Some(x) = args.path { builder.add_path(x); }
+    builder.add_health(args.health);
+    builder.finish()
+  }
+
+
+  /// 0 for a disk that could not be opened.
+  #[inline]
+  pub fn disk_high(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(DiskReport::VT_DISK_HIGH, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn disk_low(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(DiskReport::VT_DISK_LOW, Some(0)).unwrap()}
+  }
+  /// 0 healthy, 1 slow, 2 hung, 3 full, 4 read-only, 5 failed, 6 withdrawn.
+  #[inline]
+  pub fn health(&self) -> u8 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u8>(DiskReport::VT_HEALTH, Some(0)).unwrap()}
+  }
+  /// The folder that its user has named.
+  #[inline]
+  pub fn path(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(DiskReport::VT_PATH, None)}
+  }
+  /// Why it is not healthy.
+  #[inline]
+  pub fn reason(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(DiskReport::VT_REASON, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for DiskReport<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<u64>("disk_high", Self::VT_DISK_HIGH, false)?
+     .visit_field::<u64>("disk_low", Self::VT_DISK_LOW, false)?
+     .visit_field::<u8>("health", Self::VT_HEALTH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("path", Self::VT_PATH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("reason", Self::VT_REASON, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct DiskReportArgs<'a> {
+    pub disk_high: u64,
+    pub disk_low: u64,
+    pub health: u8,
+    pub path: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub reason: Option<::flatbuffers::WIPOffset<&'a str>>,
+}
+impl<'a> Default for DiskReportArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    DiskReportArgs {
+      disk_high: 0,
+      disk_low: 0,
+      health: 0,
+      path: None,
+      reason: None,
+    }
+  }
+}
+
+pub struct DiskReportBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> DiskReportBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_disk_high(&mut self, disk_high: u64) {
+    self.fbb_.push_slot::<u64>(DiskReport::VT_DISK_HIGH, disk_high, 0);
+  }
+  #[inline]
+  pub fn add_disk_low(&mut self, disk_low: u64) {
+    self.fbb_.push_slot::<u64>(DiskReport::VT_DISK_LOW, disk_low, 0);
+  }
+  #[inline]
+  pub fn add_health(&mut self, health: u8) {
+    self.fbb_.push_slot::<u8>(DiskReport::VT_HEALTH, health, 0);
+  }
+  #[inline]
+  pub fn add_path(&mut self, path: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(DiskReport::VT_PATH, path);
+  }
+  #[inline]
+  pub fn add_reason(&mut self, reason: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(DiskReport::VT_REASON, reason);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> DiskReportBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    DiskReportBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<DiskReport<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for DiskReport<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("DiskReport");
+      ds.field("disk_high", &self.disk_high());
+      ds.field("disk_low", &self.disk_low());
+      ds.field("health", &self.health());
+      ds.field("path", &self.path());
+      ds.field("reason", &self.reason());
       ds.finish()
   }
 }
@@ -5112,6 +5299,7 @@ impl<'a> QuerySegmentsReply<'a> {
   pub const VT_USED_BYTES: ::flatbuffers::VOffsetT = 6;
   pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
   pub const VT_NEXT: ::flatbuffers::VOffsetT = 10;
+  pub const VT_REPORTS: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -5123,6 +5311,7 @@ impl<'a> QuerySegmentsReply<'a> {
     args: &'args QuerySegmentsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<QuerySegmentsReply<'bldr>> {
     let mut builder = QuerySegmentsReplyBuilder::new(_fbb);
+    if let Some(x) = args.reports { builder.add_reports(x); }
     builder.add_next(args.next);
     if let Some(x) = args.state { builder.add_state(x); }
     if let Some(x) = args.used_bytes { builder.add_used_bytes(x); }
@@ -5160,6 +5349,14 @@ impl<'a> QuerySegmentsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(QuerySegmentsReply::VT_NEXT, Some(0)).unwrap()}
   }
+  /// On the first page of disks: what owners have reported of theirs last, also of those that are not in use.
+  #[inline]
+  pub fn reports(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport>>>>(QuerySegmentsReply::VT_REPORTS, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
@@ -5172,6 +5369,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("used_bytes", Self::VT_USED_BYTES, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("state", Self::VT_STATE, false)?
      .visit_field::<u32>("next", Self::VT_NEXT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("reports", Self::VT_REPORTS, false)?
      .finish();
     Ok(())
   }
@@ -5181,6 +5379,7 @@ pub struct QuerySegmentsReplyArgs<'a> {
     pub used_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub state: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
     pub next: u32,
+    pub reports: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
 }
 impl<'a> Default for QuerySegmentsReplyArgs<'a> {
   #[inline]
@@ -5190,6 +5389,7 @@ impl<'a> Default for QuerySegmentsReplyArgs<'a> {
       used_bytes: None,
       state: None,
       next: 0,
+      reports: None,
     }
   }
 }
@@ -5216,6 +5416,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsReplyBuilder<'a,
     self.fbb_.push_slot::<u32>(QuerySegmentsReply::VT_NEXT, next, 0);
   }
   #[inline]
+  pub fn add_reports(&mut self, reports: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<DiskReport<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_REPORTS, reports);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     QuerySegmentsReplyBuilder {
@@ -5237,6 +5441,7 @@ impl ::core::fmt::Debug for QuerySegmentsReply<'_> {
       ds.field("used_bytes", &self.used_bytes());
       ds.field("state", &self.state());
       ds.field("next", &self.next());
+      ds.field("reports", &self.reports());
       ds.finish()
   }
 }

@@ -65,7 +65,7 @@ const FLAGS: &[Flag] = &[
         .aliases(&["global_segment_size"]),
     Flag::new("cores", ValueKind::Text, "", "Processors of the shards, such as 0-7,32-39"),
     Flag::new("disk", ValueKind::Text, "", "Folders for files; each is tested with 32 MiB")
-        .aliases(&["disks"]),
+        .aliases(&["disks", "ssd_offload_path"]),
     Flag::new(
         "peers",
         ValueKind::Text,

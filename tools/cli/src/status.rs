@@ -2,6 +2,7 @@
 //! reaches.
 //! Invariant: one call and one try per segment, within the given time; nothing is changed.
 
+mod disk_table;
 mod table;
 
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::limits::STATUS_TIMEOUT_MS_MAX;
 use crate::output;
 use crate::reachability::try_all;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
-use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
+use perigee_rpc::{ClientOptions, DiskReport, ListedDisks, MasterClient, SegmentUse};
 use perigee_schemas::Identity;
 use perigee_schemas::session::Role;
 use serde_json::json;
@@ -76,6 +77,7 @@ pub(crate) fn report(master: &str, deadline: Duration) -> Result<String, Failure
 /// What a master knows, segments before disks, and why this host does not reach some of them.
 struct Shown {
     listed: Vec<SegmentUse>,
+    reports: Vec<DiskReport>,
     obstacles: Vec<Option<String>>,
     segments: usize,
 }
@@ -84,9 +86,10 @@ impl Shown {
     fn of(master: &str, deadline: Duration) -> Result<Self, Failure> {
         let mut listed = segments_of(master, deadline)?;
         let segments = listed.len();
-        listed.extend(sorted(client_of(master, deadline)?.disks()?));
+        let ListedDisks { disks, reports } = client_of(master, deadline)?.disks()?;
+        listed.extend(sorted(disks));
         let obstacles = try_all(&listed, Instant::now() + deadline);
-        Ok(Self { listed, obstacles, segments })
+        Ok(Self { listed, reports, obstacles, segments })
     }
 
     fn parts(&self) -> (Reached<'_>, Reached<'_>) {
@@ -97,12 +100,13 @@ impl Shown {
 
     fn json(&self, master: &str) -> String {
         let (segments, disks) = self.parts();
-        json_text(master, segments, disks)
+        json_text(master, segments, disks, &self.reports)
     }
 
     fn text(&self, master: &str) -> String {
         let ((segments, reached), (disks, reached_disks)) = self.parts();
-        table::text(master, segments, reached) + &table::disks_text(disks, reached_disks)
+        table::text(master, segments, reached)
+            + &disk_table::text(disks, reached_disks, &self.reports)
     }
 }
 
@@ -145,6 +149,7 @@ fn json_text(
     master: &str,
     (segments, obstacles): Reached<'_>,
     (disks, disk_obstacles): Reached<'_>,
+    reports: &[DiskReport],
 ) -> String {
     let of_segment = |(one, obstacle): (&SegmentUse, &Option<String>)| {
         json!({
@@ -159,12 +164,29 @@ fn json_text(
             "unreachable_reason": obstacle,
         })
     };
+    let of_disk = |(one, obstacle): (&SegmentUse, &Option<String>)| {
+        let mut document = of_segment((one, obstacle));
+        if let Some(report) = reports.iter().find(|report| report.disk == one.segment.id) {
+            document["health"] = json!(report.health.name());
+            document["path"] = json!(report.path);
+            document["reason"] = json!(report.reason);
+        }
+        document
+    };
+    let unused = disk_table::unused(disks, reports).map(|report| {
+        json!({
+            "health": report.health.name(),
+            "path": report.path,
+            "reason": report.reason,
+        })
+    });
     let document = json!({
         "master": master,
         "segments": segments.iter().zip(obstacles).map(of_segment).collect::<Vec<_>>(),
         "used_bytes": table::used_bytes(segments),
         "capacity_bytes": table::capacity_bytes(segments),
-        "disks": disks.iter().zip(disk_obstacles).map(of_segment).collect::<Vec<_>>(),
+        "disks": disks.iter().zip(disk_obstacles).map(of_disk).collect::<Vec<_>>(),
+        "disks_out_of_use": unused.collect::<Vec<_>>(),
         "disk_used_bytes": table::used_bytes(disks),
         "disk_capacity_bytes": table::capacity_bytes(disks),
     });
@@ -194,7 +216,7 @@ mod tests {
     fn json_has_the_sums() {
         let obstacles = [None, Some("refused".to_owned())];
         let document: serde_json::Value =
-            json_text("m:1", (&table::samples(), &obstacles), (&[], &[]))
+            json_text("m:1", (&table::samples(), &obstacles), (&[], &[]), &[])
                 .parse()
                 .expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::disk_report::DiskReport;
+
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     /// When its last heartbeat came, in the time that [`Registry::heard_ms`] counts.
@@ -10,6 +12,8 @@ pub(crate) struct Client {
     pub(super) segments: Vec<u32>,
     /// Where it mounts from, if that is known.
     pub(super) address: Option<IpAddr>,
+    /// What its last heartbeat said of its disks.
+    pub(super) disks: Vec<DiskReport>,
 }
 
 /// What a heartbeat is answered with.

@@ -1,11 +1,13 @@
 //! Disks among the segments. Invariant: a disk is its owner's, under one identity as long as its
 //! folder lives.
 
-use perigee_schemas::{SegmentKind, Status};
+use perigee_schemas::{DiskHealth, SegmentKind, Status};
 
 use std::sync::Arc;
 
 use super::Registry;
+use super::disk_report::DiskReport;
+use crate::limits::DISK_REPORTS_PER_CLIENT_MAX;
 use crate::segment::{SegmentEvent, SegmentSpec};
 
 impl Registry {
@@ -58,6 +60,29 @@ impl Registry {
         if index.is_ok_and(|index| self.is_disk(index)) {
             self.forget_client(owner);
         }
+    }
+
+    /// A client says how its disks are; further ones than the bound are left out.
+    ///
+    /// # Errors
+    /// `ClientNotFound`: it is not known.
+    pub fn note_disks(&mut self, client: u128, mut disks: Vec<DiskReport>) -> Result<(), Status> {
+        disks.truncate(DISK_REPORTS_PER_CLIENT_MAX);
+        let known = self.clients.get_mut(&client).ok_or(Status::ClientNotFound)?;
+        known.disks = disks;
+        Ok(())
+    }
+
+    /// What all clients have said of their disks last.
+    pub fn disk_reports(&self) -> impl Iterator<Item = &DiskReport> {
+        self.clients.values().flat_map(|client| &client.disks)
+    }
+
+    /// How many disks there are of each health, in the order of [`DiskHealth::ALL`].
+    pub fn disks_by_health(&self) -> [u64; DiskHealth::ALL.len()] {
+        let mut disks = [0; DiskHealth::ALL.len()];
+        self.disk_reports().for_each(|report| disks[report.health as usize] += 1);
+        disks
     }
 
     /// Whether a segment is a disk.
@@ -149,5 +174,28 @@ mod tests {
         assert_eq!(registry.recycle(0, OWNER, 1, 9), Err(Status::SegmentNotFound));
         assert_eq!(registry.recycle(0, OWNER, 2, 9), Err(Status::SegmentNotFound));
         assert_eq!(registry.take_events(), []);
+    }
+
+    fn report(health: DiskHealth) -> DiskReport {
+        DiskReport { disk: 7, health, path: "/kv".to_owned(), reason: String::new() }
+    }
+
+    #[test]
+    fn the_last_report_of_each_living_client_counts() {
+        let mut registry = Registry::new(RegistrySettings::default());
+        let full = vec![report(DiskHealth::Full)];
+        assert_eq!(registry.note_disks(1, full.clone()), Err(Status::ClientNotFound));
+        for client in [1, 2] {
+            registry.remount(0, client, []).unwrap();
+            assert_eq!(registry.note_disks(client, full.clone()), Ok(()));
+        }
+        assert_eq!(registry.disks_by_health()[DiskHealth::Full as usize], 2);
+        registry.note_disks(1, vec![report(DiskHealth::Healthy); 2]).unwrap();
+        assert_eq!(registry.disks_by_health(), [2, 0, 0, 1, 0, 0, 0]);
+        registry.leave(0, 2);
+        assert_eq!(registry.disks_by_health(), [2, 0, 0, 0, 0, 0, 0]);
+        let many = vec![report(DiskHealth::Slow); DISK_REPORTS_PER_CLIENT_MAX + 1];
+        registry.note_disks(1, many).unwrap();
+        assert_eq!(registry.disk_reports().count(), DISK_REPORTS_PER_CLIENT_MAX);
     }
 }

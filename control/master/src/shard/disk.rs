@@ -208,6 +208,7 @@ impl KeyShard {
         {
             let id = share.spec.id;
             self.tombstones.has_returned(disk, id);
+            self.space.note_heard(disk);
         }
     }
 

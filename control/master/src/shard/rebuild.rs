@@ -13,8 +13,6 @@ use crate::key_events::KeyChange;
 use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
-use crate::segment::Announces;
-use crate::share::SegmentShare;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -66,12 +64,10 @@ impl KeyShard {
         share.announced_until.ok_or(Status::UnavailableInCurrentStatus)
     }
 
-    /// Number of segments with objects that their owners are still to announce. An owner that takes
-    /// too long is not waited for.
+    /// Number of segments and disks with objects that their owners are still to announce. An owner
+    /// that takes too long is not waited for.
     pub fn awaited(&self, now_ms: u64) -> usize {
-        let has_objects = |share: &SegmentShare| share.spec.announces == Announces::Objects;
-        let shares = self.space.iter().map(|(_, share)| share);
-        shares.filter(|share| has_objects(share) && share.is_awaited(now_ms)).count()
+        self.space.iter().filter(|(_, share)| share.may_have_more(now_ms)).count()
     }
 
     /// Whether no segment takes puts, and one will when its owner has announced what lies there.

@@ -104,44 +104,34 @@ pub(super) const MOONCAKE: &[Family] = &[
     )
     .labelled(MODE_OPERATION)
     .of_client(),
-    Family::counter("mooncake_ssd_read_ops_total", "requests", "SSD reads").of_client().zero(),
-    Family::counter("mooncake_ssd_write_ops_total", "requests", "SSD writes").of_client().zero(),
-    Family::counter("mooncake_ssd_total_ops_total", "requests", "SSD reads and writes")
-        .of_client()
-        .zero(),
-    Family::counter("mooncake_ssd_read_bytes_total", "bytes", "Bytes read from SSD")
-        .of_client()
-        .zero(),
-    Family::counter("mooncake_ssd_write_bytes_total", "bytes", "Bytes written to SSD")
-        .of_client()
-        .zero(),
+    Family::counter("mooncake_ssd_read_ops_total", "requests", "SSD reads").of_client(),
+    Family::counter("mooncake_ssd_write_ops_total", "requests", "SSD writes").of_client(),
+    Family::counter("mooncake_ssd_total_ops_total", "requests", "SSD reads and writes").of_client(),
+    Family::counter("mooncake_ssd_read_bytes_total", "bytes", "Bytes read from SSD").of_client(),
+    Family::counter("mooncake_ssd_write_bytes_total", "bytes", "Bytes written to SSD").of_client(),
     Family::counter("mooncake_ssd_total_bytes_total", "bytes", "Bytes moved to and from SSD")
-        .of_client()
-        .zero(),
+        .of_client(),
     Family::histogram(
         "mooncake_ssd_read_latency_us",
         "microseconds",
         &CLIENT_LATENCY_US,
         "SSD reads",
     )
-    .of_client()
-    .zero(),
+    .of_client(),
     Family::histogram(
         "mooncake_ssd_write_latency_us",
         "microseconds",
         &CLIENT_LATENCY_US,
         "SSD writes",
     )
-    .of_client()
-    .zero(),
+    .of_client(),
     Family::histogram(
         "mooncake_ssd_total_latency_us",
         "microseconds",
         &CLIENT_LATENCY_US,
         "SSD reads and writes",
     )
-    .of_client()
-    .zero(),
+    .of_client(),
 ];
 
 pub(super) const OWN: &[Family] = &[

@@ -174,6 +174,13 @@ pub(super) const FAMILIES: &[Family] = &[
         "Keys evicted from memory before an SSD had a copy of them",
     )
     .ours(),
+    Family::gauge(
+        "perigee_disks",
+        "disks",
+        "Disks of clients by state, as their owners report them: healthy, slow, hung, full, read_only, failed, withdrawn",
+    )
+    .labelled(&["state"])
+    .ours(),
     Family::counter(
         "perigee_disk_copies_recycled_total",
         "copies",

@@ -2,6 +2,7 @@
 //! [`MasterNumbers::merge`]; nothing here is an average.
 
 use crate::cell::HistogramTotals;
+use perigee_schemas::DiskHealth;
 use std::collections::HashMap;
 
 /// Numbers of one mounted segment.
@@ -115,6 +116,8 @@ pub struct MasterNumbers {
     pub disk_bytes: u64,
     /// Bytes of all disks. Set by one part only; parts add up.
     pub disk_capacity_bytes: u64,
+    /// Disks of clients by their health. Set by one part only; parts add up.
+    pub disks: [u64; DiskHealth::ALL.len()],
     /// Copies on disks.
     pub disk_copies: u64,
     /// Look-ups that found a copy on a disk alone.
@@ -148,7 +151,7 @@ impl MasterNumbers {
     pub fn merge(&mut self, other: Self) {
         self.allocated_bytes += other.allocated_bytes;
         self.capacity_bytes += other.capacity_bytes;
-        merge_histogram(&mut self.value_sizes, &other.value_sizes);
+        self.value_sizes.merge(&other.value_sizes);
         self.keys += other.keys;
         self.soft_pinned_keys += other.soft_pinned_keys;
         self.memory_replicas += other.memory_replicas;
@@ -189,6 +192,9 @@ impl MasterNumbers {
     fn merge_disks(&mut self, other: &Self) {
         self.disk_bytes += other.disk_bytes;
         self.disk_capacity_bytes += other.disk_capacity_bytes;
+        for (disks, more) in self.disks.iter_mut().zip(other.disks) {
+            *disks += more;
+        }
         self.disk_copies += other.disk_copies;
         self.disk_hits += other.disk_hits;
         self.disk_hit_bytes += other.disk_hit_bytes;
@@ -205,12 +211,4 @@ impl MasterNumbers {
         self.recycled_copies += other.recycled_copies;
         self.tombstones += other.tombstones;
     }
-}
-
-fn merge_histogram(into: &mut HistogramTotals, from: &HistogramTotals) {
-    into.counts.resize(into.counts.len().max(from.counts.len()), 0);
-    for (total, count) in into.counts.iter_mut().zip(&from.counts) {
-        *total += count;
-    }
-    into.sum = into.sum.wrapping_add(from.sum);
 }

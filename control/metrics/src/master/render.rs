@@ -7,6 +7,7 @@ use super::{CallTotals, MasterCells};
 use crate::exposition::Samples;
 use crate::family::MetricSource;
 use crate::rpc_kind::RpcKind;
+use perigee_schemas::DiskHealth;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -100,6 +101,9 @@ fn add_disks(samples: &mut Samples, numbers: &MasterNumbers) {
         ("perigee_disk_tombstones", numbers.tombstones),
     ] {
         samples.value(name, &[], value);
+    }
+    for (health, disks) in DiskHealth::ALL.iter().zip(numbers.disks) {
+        samples.value("perigee_disks", &[health.name()], disks);
     }
     let demotions = "perigee_demotions_total";
     samples.value(demotions, &["written"], numbers.demoted[1]);

@@ -4,8 +4,10 @@
 use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE, SEGMENTS_LISTED_MAX};
-use crate::reply::{SegmentPage, SegmentUse};
-use crate::request::{LentSegments, MountForm, SegmentOffer, identities, mount, strings};
+use crate::reply::{ListedDisks, SegmentPage, SegmentUse};
+use crate::request::{
+    LentSegments, MountForm, SegmentOffer, disk_report, identities, mount, strings,
+};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, SegmentKind, Status, master};
@@ -84,6 +86,9 @@ impl MasterClient {
         let encode = |builder: &mut Builder| {
             let (high, low) = identities(builder, &holdings.segments);
             let usable = builder.create_vector(&holdings.usable_bytes);
+            let disks: Vec<_> =
+                holdings.disks.iter().map(|report| disk_report(builder, report)).collect();
+            let disks = builder.create_vector(&disks);
             let args = master::PingRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
@@ -91,6 +96,7 @@ impl MasterClient {
                 segment_low: Some(low),
                 mounts: holdings.mounts,
                 usable_bytes: Some(usable),
+                disks: Some(disks),
             };
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -128,7 +134,7 @@ impl MasterClient {
     /// # Errors
     /// No answer in time.
     pub fn segments(&self, names: &[&str]) -> Result<Vec<SegmentUse>, CallError> {
-        self.list(names, false)
+        Ok(self.list(names, false)?.segments)
     }
 
     /// All disks; what is used of one are the bytes of the copies on it. As
@@ -136,24 +142,25 @@ impl MasterClient {
     ///
     /// # Errors
     /// No answer in time.
-    pub fn disks(&self) -> Result<Vec<SegmentUse>, CallError> {
-        let listed = self.list(&[], true)?;
+    pub fn disks(&self) -> Result<ListedDisks, CallError> {
+        let SegmentPage { segments: mut disks, reports, .. } = self.list(&[], true)?;
         // An older master lists memory.
-        let disks = listed.into_iter().filter(|one| one.segment.kind == Some(SegmentKind::Disk));
-        Ok(disks.collect())
+        disks.retain(|one| one.segment.kind == Some(SegmentKind::Disk));
+        Ok(ListedDisks { disks, reports })
     }
 
-    fn list(&self, names: &[&str], disks: bool) -> Result<Vec<SegmentUse>, CallError> {
-        let (mut segments, mut from) = (Vec::new(), 0);
-        loop {
+    /// All pages as one.
+    fn list(&self, names: &[&str], disks: bool) -> Result<SegmentPage, CallError> {
+        let mut whole = self.segment_page(names, 0, disks)?;
+        let mut from = 0;
+        // Numbers only grow, so a listing ends.
+        while whole.next > from && whole.segments.len() <= SEGMENTS_LISTED_MAX {
+            from = whole.next;
             let page = self.segment_page(names, from, disks)?;
-            segments.extend(page.segments);
-            // Numbers only grow, so a listing ends.
-            if page.next <= from || segments.len() > SEGMENTS_LISTED_MAX {
-                return Ok(segments);
-            }
-            from = page.next;
+            whole.segments.extend(page.segments);
+            whole.next = page.next;
         }
+        Ok(whole)
     }
 
     fn segment_page(

@@ -59,10 +59,15 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
-    /// Forgets clients that had a disk which another one offers now, if they do not answer at their
-    /// endpoints: a process that was killed and started again gets its disk back at once.
-    pub(super) async fn make_way(&self, client: Identity, segments: &[SegmentSpec]) {
+    /// Clients that had a disk which another one offers now, with that disk, if they do not answer
+    /// at their endpoints: a process that was killed and started again gets its disk back at once.
+    pub(super) async fn gone_owners(
+        &self,
+        client: Identity,
+        segments: &[SegmentSpec],
+    ) -> Vec<(u128, u128)> {
         let begun = self.environment.now();
+        let mut gone = Vec::new();
         for spec in segments.iter().filter(|spec| spec.kind == SegmentKind::Disk) {
             let disk = spec.id;
             let other = move |registry: &mut Registry, _| registry.other_owner(client.0, disk);
@@ -70,16 +75,13 @@ impl<E: Environment> ControlShard<E> {
                 continue;
             };
             if self.environment.now() > begun + QUESTIONS_DEADLINE {
-                return;
+                break;
             }
-            if self.ask_about(&other, begun + CALL_DEADLINE).await.is_ok() {
-                continue;
+            if self.ask_about(&other, begun + CALL_DEADLINE).await.is_err() {
+                gone.push((other.client, disk));
             }
-            let owner = other.client;
-            let forget =
-                move |registry: &mut Registry, now| registry.forget_owner(now, owner, disk);
-            self.change_registry(forget).await;
         }
+        gone
     }
 
     fn report_unconfirmed(&self, spec: &SegmentSpec, error: &io::Error) {

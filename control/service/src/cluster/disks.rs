@@ -5,10 +5,13 @@
 use super::control_shard::ControlShard;
 use super::merge::StatusCodes;
 use super::scatter::KeySubset;
-use perigee_master::{AnnouncedCopy, DemotionTask, KeyShard, Tombstone};
+use perigee_master::{AnnouncedCopy, DemotionTask, DiskReport, KeyShard, Tombstone};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use std::sync::Arc;
+
+/// Reports of disks in one answer: what fits in a frame with room to spare.
+const DISK_REPORTS_MAX: usize = 8192;
 
 /// Some copies that a disk has: columns with one entry per key.
 #[derive(Clone)]
@@ -57,19 +60,10 @@ impl<E: Environment> ControlShard<E> {
 
     /// Demotions for a client, from all shards.
     pub(crate) async fn take_demotions(&self, client: Identity, limit: usize) -> Vec<DemotionTask> {
-        let mut tasks = Vec::new();
-        for index in 0..self.members().len() {
-            let room = limit.saturating_sub(tasks.len());
-            if room == 0 {
-                break;
-            }
-            let take = move |shard: &Self| {
-                let mut keys = shard.keys.borrow_mut();
-                keys.take_demotions(shard.now_ms(), client.0, room)
-            };
-            tasks.extend(self.on(index, take).await.flatten().unwrap_or_default());
-        }
-        tasks
+        let take = move |shard: &Self, room| {
+            shard.keys.borrow_mut().take_demotions(shard.now_ms(), client.0, room)
+        };
+        self.take_from_all(limit, take).await
     }
 
     /// Copies on a disk of a client that are void.
@@ -153,9 +147,19 @@ impl<E: Environment> ControlShard<E> {
                     let (now, none) = (shard.now_ms(), &mut Vec::new());
                     keys.announce_copies(now, client.0, number, &[], true, none);
                 }
+                drop(keys);
+                shard.count_awaited();
             })
             .await;
         }
+    }
+
+    /// What owners have said of their disks last, up to a bound.
+    pub(crate) async fn disk_reports(&self) -> Vec<DiskReport> {
+        let ask = |registry: &mut perigee_master::Registry, _: u64| {
+            registry.disk_reports().take(DISK_REPORTS_MAX).cloned().collect()
+        };
+        self.change_registry(ask).await.unwrap_or_default()
     }
 
     /// The log of a client's disk goes on without its segments below `oldest`.

@@ -133,19 +133,10 @@ impl<E: Environment> ControlShard<E> {
 
     /// Moves for a client, from all shards.
     pub(crate) async fn take_moves(&self, client: Identity, limit: usize) -> Vec<MoveTask> {
-        let mut tasks = Vec::new();
-        for index in 0..self.members().len() {
-            let room = limit.saturating_sub(tasks.len());
-            if room == 0 {
-                break;
-            }
-            let take = move |shard: &Self| {
-                let mut keys = shard.keys.borrow_mut();
-                keys.take_moves(shard.now_ms(), client.0, room)
-            };
-            tasks.extend(self.on(index, take).await.flatten().unwrap_or_default());
-        }
-        tasks
+        let take = move |shard: &Self, room| {
+            shard.keys.borrow_mut().take_moves(shard.now_ms(), client.0, room)
+        };
+        self.take_from_all(limit, take).await
     }
 
     /// Asks the registry, which only the first shard has.

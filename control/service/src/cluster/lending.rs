@@ -165,4 +165,24 @@ impl<E: Environment> ControlShard<E> {
             }
         })
     }
+
+    /// Up to `limit` of what the shards have to hand out, one shard after the other; `take` is
+    /// given how many may still come.
+    pub(super) async fn take_from_all<R: Send + 'static>(
+        &self,
+        limit: usize,
+        take: impl Fn(&Self, usize) -> Vec<R> + Clone + Send + 'static,
+    ) -> Vec<R> {
+        let mut taken = Vec::new();
+        for index in 0..self.members().len() {
+            let room = limit.saturating_sub(taken.len());
+            if room == 0 {
+                break;
+            }
+            let take = take.clone();
+            let part = self.on(index, move |shard| take(shard, room)).await;
+            taken.extend(part.flatten().unwrap_or_default());
+        }
+        taken
+    }
 }

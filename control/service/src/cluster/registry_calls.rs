@@ -2,7 +2,9 @@
 //! applies the events before the caller hears of it.
 
 use super::control_shard::ControlShard;
-use perigee_master::{ClientState, ListedSegments, Registry, SegmentEvent, SegmentSpec};
+use perigee_master::{
+    ClientState, DiskReport, ListedSegments, Registry, SegmentEvent, SegmentSpec,
+};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Post};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +19,16 @@ pub(crate) struct PingAnswer {
     pub(crate) has_moves: bool,
     /// The client is to ask for demotions and tombstones.
     pub(crate) has_disk_work: bool,
+}
+
+/// What a heartbeat says of what the client lends.
+pub(crate) struct BeatReport {
+    pub(crate) segments: Vec<u128>,
+    /// What it has memory for.
+    pub(crate) usable_bytes: Vec<u64>,
+    /// How many mount requests are in the list; an older client says 0 and tells nothing.
+    pub(crate) mounts: u64,
+    pub(crate) disks: Vec<DiskReport>,
 }
 
 /// What a client asks to be mounted.
@@ -41,8 +53,11 @@ impl<E: Environment> ControlShard<E> {
     ) -> Vec<i32> {
         let MountRequest { segments, is_remount, number, generation } = request;
         let count = segments.len();
-        self.make_way(client, &segments).await;
+        let gone = self.gone_owners(client, &segments).await;
         let change = move |registry: &mut Registry, now: u64| {
+            // With the mount in one step: what only a disk has is at no time unknown and not
+            // waited for.
+            gone.iter().for_each(|(owner, disk)| registry.forget_owner(now, *owner, *disk));
             let code = |result: Result<u32, Status>| result.map_or_else(Status::code, |_| 0);
             if let Some(Err(status)) = address.map(|from| registry.arrive(now, client.0, from)) {
                 return vec![status.code(); count];
@@ -88,17 +103,13 @@ impl<E: Environment> ControlShard<E> {
             .unwrap_or_else(|| vec![Status::InternalError.code(); count])
     }
 
-    /// A heartbeat, with what the client lends: segments, what it has memory for, and how many
-    /// mount requests are in the list. An older client says 0 and tells nothing.
-    pub(crate) async fn ping(
-        &self,
-        client: Identity,
-        segments: Vec<u128>,
-        usable_bytes: Vec<u64>,
-        mounts: u64,
-    ) -> Option<PingAnswer> {
+    /// A heartbeat.
+    pub(crate) async fn ping(&self, client: Identity, beat: BeatReport) -> Option<PingAnswer> {
+        let BeatReport { segments, usable_bytes, mounts, disks } = beat;
         let change = move |registry: &mut Registry, now: u64| {
             let mut state = registry.ping(now, client.0);
+            // Who is not known mounts again and tells it then.
+            let _ = registry.note_disks(client.0, disks);
             if state == ClientState::Ok && mounts > 0 {
                 let holdings =
                     ListedSegments { segments: &segments, usable_bytes: &usable_bytes, mounts };

@@ -3,12 +3,13 @@
 use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment};
-use crate::cluster::{ControlShard, MountRequest, SegmentNames, SegmentPage};
-use perigee_master::{Announces, SegmentKind, SegmentSpec};
+use super::limits::DISK_REPORTS_PER_CLIENT_MAX;
+use crate::cluster::{BeatReport, ControlShard, MountRequest, SegmentNames, SegmentPage};
+use perigee_master::{Announces, DiskReport, SegmentKind, SegmentSpec};
 use perigee_metrics::RpcKind;
-use perigee_schemas::limits::SEGMENTS_MAX;
+use perigee_schemas::limits::{SEGMENT_TEXT_BYTES_MAX, SEGMENTS_MAX};
 use perigee_schemas::message::decode;
-use perigee_schemas::{Identity, Status, master};
+use perigee_schemas::{DiskHealth, Identity, Status, master};
 use perigee_shard::Environment;
 use std::sync::Arc;
 
@@ -95,7 +96,10 @@ pub(super) async fn ping<E: Environment>(
     let held = held.into_iter().map(|id| id.0).collect();
     let usable = request.usable_bytes();
     let usable = usable.map_or_else(Vec::new, |list| list.iter().collect());
-    let pong = shard.ping(client, held, usable, request.mounts()).await;
+    let disks = request.disks().into_iter().flatten();
+    let disks = disks.take(DISK_REPORTS_PER_CLIENT_MAX).filter_map(reported).collect();
+    let beat = BeatReport { segments: held, usable_bytes: usable, mounts: request.mounts(), disks };
+    let pong = shard.ping(client, beat).await;
     let must_mount = pong.is_none_or(|pong| pong.must_mount);
     if !must_mount {
         caller.recognize();
@@ -140,7 +144,13 @@ pub(super) async fn query_segments(
     let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();
     let used_bytes: Vec<u64> = uses.iter().map(|used| used.allocated_bytes).collect();
     let state: Vec<u8> = uses.iter().map(|used| used.state).collect();
+    let reports = match kind {
+        SegmentKind::Disk if request.from() == 0 => shard.disk_reports().await,
+        _ => Vec::new(),
+    };
+    let reports: Vec<_> = reports.iter().map(|report| report_of(builder, report)).collect();
     let args = master::QuerySegmentsReplyArgs {
+        reports: Some(builder.create_vector(&reports)),
         segments: Some(builder.create_vector(&segments)),
         used_bytes: Some(builder.create_vector(&used_bytes)),
         state: Some(builder.create_vector(&state)),
@@ -149,6 +159,36 @@ pub(super) async fn query_segments(
     let root = master::QuerySegmentsReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(CallCounts::one(RpcKind::QuerySegments, true))
+}
+
+/// What an owner says of a disk, with texts that are not too long to be shown; `None` of a state
+/// that this build does not know.
+fn reported(report: master::DiskReport<'_>) -> Option<DiskReport> {
+    let short = |text: Option<&str>| {
+        let text = text.unwrap_or_default();
+        text[..text.floor_char_boundary(SEGMENT_TEXT_BYTES_MAX)].to_owned()
+    };
+    Some(DiskReport {
+        disk: Identity::from_halves(report.disk_high(), report.disk_low()).0,
+        health: DiskHealth::from_wire(report.health())?,
+        path: short(report.path()),
+        reason: short(report.reason()),
+    })
+}
+
+fn report_of(
+    builder: &mut ReplyBuilder,
+    report: &DiskReport,
+) -> flatbuffers::WIPOffset<master::DiskReport<'static>> {
+    let disk = Identity(report.disk);
+    let args = master::DiskReportArgs {
+        disk_high: disk.high(),
+        disk_low: disk.low(),
+        health: report.health as u8,
+        path: Some(builder.create_string(&report.path)),
+        reason: Some(builder.create_string(&report.reason)),
+    };
+    master::DiskReport::create(builder, &args)
 }
 
 fn no_page(status: Status) -> CallRefusal {

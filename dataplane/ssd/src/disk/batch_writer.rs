@@ -3,8 +3,9 @@
 //! of it was copied.
 
 use super::command::Outgoing;
-use super::driver::{DiskDriver, FileUse};
+use super::driver::DiskDriver;
 use super::error::WriteError;
+use super::file_use::FileUse;
 use super::folder::FileOf;
 use super::status::count;
 use super::write_queue::WriteTicket;

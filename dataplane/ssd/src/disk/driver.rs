@@ -6,6 +6,7 @@ use super::bell::ChangeBell;
 use super::command::DiskCommand;
 use super::error::WriteError;
 use super::event::{DiskEvent, OnDiskEvent};
+use super::file_use::FileUse;
 use super::flow::Flow;
 use super::folder::{DiskFolder, FileOf};
 use super::health::HealthRecord;
@@ -25,13 +26,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// What an operation on a file is counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileUse {
-    Read,
-    Write,
-}
 
 pub(super) struct DiskDriver<E: Environment> {
     pub(super) environment: E,
@@ -128,9 +122,7 @@ impl<E: Environment> DiskDriver<E> {
         self.under_way.borrow_mut().insert(number, (work, begun));
         let result = operation.await;
         self.under_way.borrow_mut().remove(&number);
-        let took = self.now().saturating_sub(begun).as_nanos() as u64;
-        let counters = &self.cells.counters;
-        count(if work == FileUse::Read { &counters.read_ns } else { &counters.write_ns }, took);
+        self.cells.note_time(work, self.now().saturating_sub(begun));
         if let Err(error) = &result {
             self.note_error(work, error);
         }

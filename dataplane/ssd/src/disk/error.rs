@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum OpenError {
     /// The file system refuses.
-    #[error("{path}: cannot {step}: {source}", path = path.display())]
+    #[error("{path}: cannot {step}: {source}; {advice}", path = path.display(), advice = advice(source))]
     Io {
         /// File or folder.
         path: PathBuf,
@@ -52,6 +52,26 @@ pub enum OpenError {
 impl OpenError {
     pub(super) fn io(path: impl Into<PathBuf>, step: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.into(), step, source: Arc::new(source) }
+    }
+}
+
+/// What can be done about a file system that refuses.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "let the user of this process write there, or name another folder"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "mount a file system there that can be written to, or name another folder"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space, or name a folder on another disk"
+        }
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            "make the folder and mount the disk there, or name another folder"
+        }
+        io::ErrorKind::WouldBlock => "another process has just taken it; start again",
+        _ => "see whether the disk is well, or name another folder",
     }
 }
 

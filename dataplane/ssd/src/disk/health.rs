@@ -5,6 +5,7 @@ use crate::limits::{
     READ_ERRORS_MAX, READ_ERRORS_WITHIN, STALL_REFUSES_READS, STALL_REFUSES_WRITES, STALL_SHOWN,
     WRITE_ERRORS_MAX, WRITE_RETRY,
 };
+use perigee_schemas::DiskHealth;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -15,37 +16,11 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// How far a disk can be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
-    /// It reads and writes.
-    #[default]
-    Healthy,
-    /// It takes far longer than it should.
-    Slow,
-    /// It reads only.
-    ReadOnly,
-    /// It is not used any more.
-    Withdrawn,
-}
-
-impl Health {
-    /// Its name in logs, metrics and commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Slow => "slow",
-            Self::ReadOnly => "read_only",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
-}
-
 /// A state and why it is so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskState {
     /// How far it can be used.
-    pub health: Health,
+    pub health: DiskHealth,
     /// Why, for people; empty if it is healthy.
     pub reason: String,
 }
@@ -59,8 +34,8 @@ impl fmt::Display for DiskState {
 /// What the operations of a disk did lately.
 #[derive(Debug, Default)]
 pub(super) struct HealthRecord {
-    /// Why it takes no writes, and when that is tried again; never if the log has ended.
-    read_only: Option<(String, Option<Duration>)>,
+    /// Why it takes no writes, and when that is tried again.
+    refusal: Option<WriteStop>,
     withdrawn: Option<String>,
     write_errors: u32,
     read_errors: VecDeque<Duration>,
@@ -69,27 +44,38 @@ pub(super) struct HealthRecord {
     stalled_read: Duration,
 }
 
+/// Why a disk takes no writes.
+#[derive(Debug)]
+struct WriteStop {
+    state: DiskState,
+    /// When one is tried again; never if the log has ended.
+    again: Option<Duration>,
+}
+
 impl HealthRecord {
     /// The worst that is known.
     pub(super) fn state(&self) -> DiskState {
         if let Some(reason) = &self.withdrawn {
-            return DiskState { health: Health::Withdrawn, reason: reason.clone() };
+            return DiskState { health: DiskHealth::Withdrawn, reason: reason.clone() };
         }
-        if let Some((reason, _)) = &self.read_only {
-            return DiskState { health: Health::ReadOnly, reason: reason.clone() };
+        if let Some(refusal) = &self.refusal {
+            return refusal.state.clone();
         }
-        if self.stalled >= STALL_SHOWN {
-            let seconds = self.stalled.as_secs();
-            let reason = format!("an operation has taken more than {seconds} s");
-            return DiskState { health: Health::Slow, reason };
-        }
-        DiskState::default()
+        let is_hung =
+            self.stalled >= STALL_REFUSES_WRITES || self.stalled_read >= STALL_REFUSES_READS;
+        let health = match self.stalled {
+            _ if is_hung => DiskHealth::Hung,
+            stalled if stalled >= STALL_SHOWN => DiskHealth::Slow,
+            _ => return DiskState::default(),
+        };
+        let seconds = self.stalled.as_secs();
+        DiskState { health, reason: format!("an operation has taken more than {seconds} s") }
     }
 
     /// Whether a write can be tried at `now`.
     pub(super) fn takes_writes(&self, now: Duration) -> bool {
-        let is_writable =
-            self.read_only.as_ref().is_none_or(|(_, again)| again.is_some_and(|at| at <= now));
+        let may_try = |refusal: &WriteStop| refusal.again.is_some_and(|at| at <= now);
+        let is_writable = self.refusal.as_ref().is_none_or(may_try);
         self.withdrawn.is_none() && self.stalled < STALL_REFUSES_WRITES && is_writable
     }
 
@@ -104,20 +90,22 @@ impl HealthRecord {
         self.write_errors += 1;
         let is_final = is_full(error) || error.kind() == io::ErrorKind::ReadOnlyFilesystem;
         if is_final || self.write_errors >= WRITE_ERRORS_MAX {
-            let reason = format!("writes fail: {error}");
-            self.read_only = Some((reason, Some(now + WRITE_RETRY)));
+            let health = if is_full(error) { DiskHealth::Full } else { DiskHealth::ReadOnly };
+            let state = DiskState { health, reason: format!("writes fail: {error}") };
+            self.refusal = Some(WriteStop { state, again: Some(now + WRITE_RETRY) });
         }
     }
 
     /// Nothing can be written until the disk is opened again.
     pub(super) fn note_log_end(&mut self, reason: &str) {
-        self.read_only = Some((reason.to_owned(), None));
+        let state = DiskState { health: DiskHealth::ReadOnly, reason: reason.to_owned() };
+        self.refusal = Some(WriteStop { state, again: None });
     }
 
     /// A write has ended well.
     pub(super) fn note_write(&mut self) {
         self.write_errors = 0;
-        self.read_only.take_if(|(_, again)| again.is_some());
+        self.refusal.take_if(|refusal| refusal.again.is_some());
     }
 
     /// A read has failed.
@@ -153,13 +141,15 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_full_or_read_only_is_tried_again_later() {
-        for number in [28, 30, 122] {
+        for (number, health) in
+            [(28, DiskHealth::Full), (30, DiskHealth::ReadOnly), (122, DiskHealth::Full)]
+        {
             let mut record = HealthRecord::default();
             record.note_write_error(NOW, &error(number));
-            assert_eq!(record.state().health, Health::ReadOnly);
+            assert_eq!(record.state().health, health);
             assert!(!record.takes_writes(NOW) && record.takes_reads());
             assert!(record.takes_writes(NOW + WRITE_RETRY), "one more is tried");
-            assert_eq!(record.state().health, Health::ReadOnly, "it is not known to be better");
+            assert_eq!(record.state().health, health, "it is not known to be better");
             record.note_write();
             assert_eq!(record.state(), DiskState::default());
         }
@@ -169,11 +159,11 @@ mod tests {
     fn a_single_write_error_is_not_the_end_and_a_row_of_them_is() {
         let mut record = HealthRecord::default();
         record.note_write_error(NOW, &error(5));
-        assert_eq!(record.state().health, Health::Healthy);
+        assert_eq!(record.state().health, DiskHealth::Healthy);
         for _ in 1..WRITE_ERRORS_MAX {
             record.note_write_error(NOW, &error(5));
         }
-        assert_eq!(record.state().health, Health::ReadOnly);
+        assert_eq!(record.state().health, DiskHealth::ReadOnly);
         record.note_log_end("a header failed");
         record.note_write();
         assert!(!record.takes_writes(NOW + 10 * WRITE_RETRY), "that stays");
@@ -193,17 +183,19 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_hangs_makes_a_disk_slow_until_it_ends() {
+    fn an_operation_that_takes_long_makes_a_disk_slow_and_then_hung_until_it_ends() {
         let mut record = HealthRecord::default();
         record.note_stall(STALL_SHOWN, Duration::ZERO);
-        assert_eq!(record.state().health, Health::Slow);
+        assert_eq!(record.state().health, DiskHealth::Slow);
         assert!(record.takes_writes(NOW));
         record.note_stall(STALL_REFUSES_WRITES, Duration::ZERO);
+        assert_eq!(record.state().health, DiskHealth::Hung);
         assert!(!record.takes_writes(NOW) && record.takes_reads(), "a sync that hangs");
         record.note_stall(STALL_REFUSES_READS, STALL_REFUSES_READS);
+        assert_eq!(record.state().health, DiskHealth::Hung);
         assert!(record.takes_writes(NOW) && !record.takes_reads());
         record.note_stall(Duration::ZERO, Duration::ZERO);
-        assert_eq!(record.state().health, Health::Healthy);
+        assert_eq!(record.state().health, DiskHealth::Healthy);
         assert!(record.takes_reads());
     }
 }

@@ -13,8 +13,8 @@ use super::scanning::scan_all;
 use super::status::DiskCells;
 use crate::format::{SUPERBLOCK_FILE_BYTES, Superblock};
 use crate::limits::{
-    CLUSTER_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_BYTES_USUAL, SEGMENTS_MAX,
-    SEGMENTS_MIN, SEGMENTS_WANTED, STAGE_BYTES_MAX,
+    CLUSTER_BYTES_MAX, FOLDER_TRIES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_BYTES_USUAL,
+    SEGMENTS_MAX, SEGMENTS_MIN, SEGMENTS_WANTED, STAGE_BYTES_MAX,
 };
 use crate::log::Log;
 use crate::recovery::{Found, Recovery, Survivor};
@@ -104,28 +104,45 @@ fn begin<E: Environment>(
     (door, cells, spec, survivors)
 }
 
-/// The first folder of the path that no other process has; a new one if there is none.
+/// The first folder of the path that no other process has; a new one if there is none. Processes
+/// that look for a folder at the same moment may take each other's new one; then they look again.
 async fn lock_folder<E: Environment>(
     environment: &E,
     options: &DiskOptions,
     direct: bool,
     stages: &Arc<StagePool>,
 ) -> Result<Locked<E>, OpenError> {
-    let (files, path) = (environment.files(), &options.path);
-    let names = files.list(path).await;
-    let names = names.map_err(|error| OpenError::io(path, "list it", error))?;
-    for name in names.iter().filter(|name| is_folder_name(name)) {
-        if let Some(locked) = lock(environment, &path.join(name), options, direct, stages).await? {
+    let mut folder = options.path.clone();
+    for _ in 0..FOLDER_TRIES {
+        if let Some(locked) = lock_any(environment, options, direct, stages).await? {
+            return Ok(locked);
+        }
+        folder = options.path.join(folder_name(identity(environment)));
+        let created = create_folder(&environment.files(), &folder).await;
+        created.map_err(|error| OpenError::io(&folder, "make the folder", error))?;
+        if let Some(locked) = lock(environment, &folder, options, direct, stages).await? {
             return Ok(locked);
         }
     }
-    let folder = path.join(folder_name(identity(environment)));
-    let created = create_folder(&files, &folder).await;
-    created.map_err(|error| OpenError::io(&folder, "make the folder", error))?;
-    let locked = lock(environment, &folder, options, direct, stages).await?;
-    // Another process that looked for a folder at the same moment has taken it.
-    let taken = || OpenError::io(&folder, "lock it", std::io::ErrorKind::WouldBlock.into());
-    locked.ok_or_else(taken)
+    Err(OpenError::io(folder, "lock it", std::io::ErrorKind::WouldBlock.into()))
+}
+
+/// The first folder that is there and that no other process has.
+async fn lock_any<E: Environment>(
+    environment: &E,
+    options: &DiskOptions,
+    direct: bool,
+    stages: &Arc<StagePool>,
+) -> Result<Option<Locked<E>>, OpenError> {
+    let path = &options.path;
+    let names = environment.files().list(path).await;
+    let names = names.map_err(|error| OpenError::io(path, "list it", error))?;
+    for name in names.iter().filter(|name| is_folder_name(name)) {
+        if let Some(locked) = lock(environment, &path.join(name), options, direct, stages).await? {
+            return Ok(Some(locked));
+        }
+    }
+    Ok(None)
 }
 
 fn identity<E: Environment>(environment: &E) -> Identity {

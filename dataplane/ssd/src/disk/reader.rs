@@ -4,8 +4,9 @@
 
 use super::bell::ChangeBell;
 use super::command::{DiskPiece, ReadPromise};
-use super::driver::{DiskDriver, FileUse};
+use super::driver::DiskDriver;
 use super::error::ReadError;
+use super::file_use::FileUse;
 use super::status::count;
 use crate::limits::{
     BLOCK_BYTES, READ_BYTES_MAX, READ_DEADLINE, READ_GAP_BYTES, STAGE_BYTES_MAX, STAGE_LEFT_BYTES,

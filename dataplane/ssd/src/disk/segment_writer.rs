@@ -1,8 +1,9 @@
 //! How segments begin and end on the disk. Invariant: each step is on the disk before the log
 //! learns of it, in the order that the log asks for.
 
-use super::driver::{DiskDriver, FileUse};
+use super::driver::DiskDriver;
 use super::error::WriteError;
+use super::file_use::FileUse;
 use super::health::is_full;
 use crate::limits::RECYCLE_WAIT;
 use crate::log::{LogError, SegmentEnd, SegmentStart};

@@ -1,8 +1,12 @@
 //! What any thread can see of a disk. Invariant: the disk's shard writes it, others read it.
 
+use super::file_use::FileUse;
 use super::health::DiskState;
+use perigee_metrics::DiskTimes;
+use perigee_metrics::disk::DiskTimeCells;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// How a disk does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +21,10 @@ pub struct DiskStatus {
     pub oldest: u32,
     /// What it has done since it was opened.
     pub counters: DiskCounters,
+    /// How long reads of its files took.
+    pub reads: DiskTimes,
+    /// How long writes and syncs of its files took.
+    pub writes: DiskTimes,
 }
 
 /// What a disk has done since it was opened.
@@ -32,10 +40,6 @@ pub struct DiskCounters {
     pub read_pieces: u64,
     /// Their bytes.
     pub read_bytes: u64,
-    /// Time that reads of the file took, in sum, in nanoseconds.
-    pub read_ns: u64,
-    /// Time that writes of the file took, in sum, in nanoseconds.
-    pub write_ns: u64,
     /// Copies that were made void.
     pub buried: u64,
     /// Operations that failed.
@@ -56,17 +60,7 @@ macro_rules! cells {
     };
 }
 
-cells!(
-    written_objects,
-    image_bytes,
-    written_bytes,
-    read_pieces,
-    read_bytes,
-    read_ns,
-    write_ns,
-    buried,
-    errors
-);
+cells!(written_objects, image_bytes, written_bytes, read_pieces, read_bytes, buried, errors);
 
 /// Adds to a counter.
 pub(super) fn count(cell: &AtomicU64, more: u64) {
@@ -81,9 +75,19 @@ pub(super) struct DiskCells {
     pub(super) capacity_bytes: AtomicU64,
     pub(super) used_bytes: AtomicU64,
     pub(super) counters: CounterCells,
+    reads: DiskTimeCells,
+    writes: DiskTimeCells,
 }
 
 impl DiskCells {
+    /// An operation on a file has taken so long.
+    pub(super) fn note_time(&self, work: FileUse, took: Duration) {
+        match work {
+            FileUse::Read => self.reads.record(took),
+            FileUse::Write => self.writes.record(took),
+        }
+    }
+
     pub(super) fn state(&self) -> DiskState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -111,6 +115,8 @@ impl DiskCells {
             used_bytes: self.used_bytes.load(Ordering::Relaxed),
             oldest: self.oldest(),
             counters: self.counters.read(),
+            reads: self.reads.totals(),
+            writes: self.writes.totals(),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! only batches overlap.
 
 use super::command::{Outgoing, VoidCopy, VoidPromise, WritePromise};
-use super::driver::{DiskDriver, FileUse};
+use super::driver::DiskDriver;
 use super::error::WriteError;
+use super::file_use::FileUse;
 use super::write_queue::{QueuedObject, WriteQueue, WriteTicket};
 use crate::limits::{
     BATCH_BYTES_IDLE, BATCH_BYTES_READY, BATCH_WAIT, BATCHES_IN_FLIGHT, QUEUED_BYTES_MAX,

@@ -1,10 +1,9 @@
 //! Disks on folders of this host: what is written, read, refused, used again and found again.
 
 use crate::host::{Host, LONG, MIB, disk_read, is_read, whole};
+use perigee_schemas::DiskHealth;
 use perigee_ssd::log::LogError;
-use perigee_ssd::{
-    Disk, DiskEvent, DiskOptions, Health, OpenedDisk, ReadError, VoidCopy, WriteError,
-};
+use perigee_ssd::{Disk, DiskEvent, DiskOptions, OpenedDisk, ReadError, VoidCopy, WriteError};
 
 #[test]
 fn objects_are_read_as_written_and_found_again_in_the_next_life() {
@@ -131,7 +130,7 @@ fn what_cannot_be_written_is_refused_one_by_one() {
     assert_eq!(written[1], Err(WriteError::Changed));
     assert_eq!(written[2], Err(WriteError::Log(LogError::TooLarge(16 << 20))));
     assert!(written[3].is_ok());
-    assert_eq!(disk.status().state.health, Health::Healthy);
+    assert_eq!(disk.status().state.health, DiskHealth::Healthy);
     disk.close().wait(LONG).unwrap();
     assert!(disk.write(Vec::new()).wait(LONG).is_err(), "it is closed");
 }

@@ -5,6 +5,7 @@
 use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
 use crate::error::StoreError;
+use perigee_metrics::DiskNumbers;
 use perigee_rpc::{MountForm, SegmentOffer};
 use perigee_schemas::{SegmentKind, Status};
 use std::path::Path;
@@ -133,6 +134,11 @@ impl Store {
     /// Reads that this client's disks have served.
     pub fn disk_reads(&self) -> u64 {
         self.disks.reads()
+    }
+
+    /// What each disk of this client has done, and how it is.
+    pub fn disk_numbers(&self) -> Vec<DiskNumbers> {
+        self.disks.numbers()
     }
 
     /// Registers memory of the caller, on this host or on an accelerator. Refuses what overlaps

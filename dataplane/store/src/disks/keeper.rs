@@ -6,9 +6,9 @@ use super::context::OwnedDisk;
 use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{BURIAL_WAIT, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
 use perigee_rpc::CallError;
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_ssd::recovery::Survivor;
-use perigee_ssd::{Disk, DiskState, Health, VoidCopy};
+use perigee_ssd::{Disk, DiskState, VoidCopy};
 use std::time::Duration;
 
 /// Keeps master and disks of one mind.
@@ -70,7 +70,7 @@ impl KeptDisk {
     /// One look; true if there may be more to do at once.
     async fn round(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
         self.note_state();
-        if self.state.health == Health::Withdrawn {
+        if self.state.health == DiskHealth::Withdrawn {
             return self.withdraw(owner).await;
         }
         if self.announced != owner.mounts() {
@@ -132,7 +132,7 @@ impl KeptDisk {
         }
         let (disk, is, reason) = (self.id, state.health.name(), &state.reason);
         match state.health {
-            Health::Healthy => tracing::info!(%disk, "A disk is healthy again"),
+            DiskHealth::Healthy => tracing::info!(%disk, "A disk is healthy again"),
             _ => tracing::warn!(%disk, is, reason, "A disk is not healthy"),
         }
         self.state = state;

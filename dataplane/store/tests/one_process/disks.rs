@@ -124,7 +124,7 @@ fn a_disk_is_no_memory_and_is_listed_apart() {
     let (store, caller) = lender_with_disk(&cluster);
     put_some(&store, 3);
     demote(&caller, 3, 0);
-    let (memory, disks) = (caller.segments(&[]).unwrap(), caller.disks().unwrap());
+    let (memory, disks) = (caller.segments(&[]).unwrap(), caller.disks().unwrap().disks);
     assert!(memory.iter().all(|one| one.segment.kind == Some(SegmentKind::Memory)));
     assert_eq!(disks.len(), 1);
     assert_eq!((disks[0].segment.id, disks[0].used_bytes), (DISK, 3 * OBJECT_BYTES as u64));

@@ -56,7 +56,7 @@ fn a_heartbeat_undoes_a_mount_that_was_given_up() {
     assert_eq!(caller.mount(&[offer], false, 1).unwrap(), [Status::Ok]);
     assert!(!caller.ping(&LentSegments::default()).unwrap().must_mount);
     assert_eq!(mounted(&caller), [Identity(5)], "no list was sent");
-    let holdings = LentSegments { segments: Vec::new(), usable_bytes: Vec::new(), mounts: 1 };
+    let holdings = LentSegments { mounts: 1, ..LentSegments::default() };
     assert!(!caller.ping(&holdings).unwrap().must_mount);
     assert!(mounted(&caller).is_empty());
     cluster.stop();

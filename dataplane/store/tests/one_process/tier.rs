@@ -2,7 +2,8 @@
 //! Invariant: every read gives the bytes that were put last, or says that there are none.
 
 use crate::cluster::{ANY, config, data, environment, get, master, on, put, until};
-use perigee_schemas::{SegmentKind, Status};
+use perigee_metrics::DiskNumbers;
+use perigee_schemas::{DiskHealth, SegmentKind, Status};
 use perigee_service::Cluster;
 use perigee_store::{DiskSettings, Store};
 use std::path::Path;
@@ -157,11 +158,21 @@ fn a_master_without_the_tier_leaves_disks_unused() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_used_is_refused_with_its_path() {
-    let cluster = master(&AT_EVICTION);
+fn a_disk_that_cannot_be_used_is_left_out_and_named() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut config = config(&cluster, ANY, MEMORY_BYTES);
-    config.disks = Some(disks(file.path()));
-    let error = Store::open_with(config, &environment(true)).unwrap_err().to_string();
-    assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+    let paths = vec![file.path().to_owned(), folder.path().to_owned()];
+    config.disks = Some(DiskSettings { paths, ..disks(folder.path()) });
+    let store = Store::open_with(config, &environment(true)).unwrap();
+    let states = |it: &DiskNumbers| (it.path.clone(), it.health);
+    let states: Vec<_> = store.disk_numbers().iter().map(states).collect();
+    let path = |path: &Path| path.display().to_string();
+    let expected =
+        [(path(folder.path()), DiskHealth::Healthy), (path(file.path()), DiskHealth::Failed)];
+    assert_eq!(states, expected);
+    (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
+    assert!((0..OBJECTS).any(|number| is_only_on_disk(&store, number)), "the other is used");
+    let written = &store.disk_numbers()[0];
+    assert!(written.written_objects > 0 && written.written_bytes >= written.object_bytes);
 }

@@ -1,11 +1,17 @@
 //! Folders for files of the cluster. Invariant: what is judged was measured before; nothing stays
 //! behind in the folder.
 
+mod file_system;
+mod locks;
 mod probe;
 
 use super::finding::{CheckOutcome, Finding};
 use super::host::HostFacts;
+pub(super) use file_system::FileSystem;
+
 use crate::limits::{DOCTOR_DISK_FREE_PERCENT_MIN, DOCTOR_DISK_RATE_MIN, DOCTOR_DISK_TEST_BYTES};
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +24,38 @@ pub(super) enum DiskFault {
     Refused(String),
 }
 
+/// Why a folder takes no files of this user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FolderFault {
+    /// There is no such folder.
+    Missing,
+    /// This user may not write there.
+    NotAllowed,
+    /// It is mounted read-only.
+    ReadOnly,
+}
+
+impl FolderFault {
+    fn of(folder: &Path) -> Option<Self> {
+        match access(folder, AccessFlags::W_OK | AccessFlags::X_OK) {
+            Ok(()) if folder.is_dir() => None,
+            Err(Errno::EACCES | Errno::EPERM) => Some(Self::NotAllowed),
+            Err(Errno::EROFS) => Some(Self::ReadOnly),
+            _ => Some(Self::Missing),
+        }
+    }
+}
+
 /// What was measured in one folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HostDisk {
     pub(super) folder: PathBuf,
+    /// Why this user cannot make files there.
+    pub(super) obstacle: Option<FolderFault>,
+    /// What is unusual about its file system.
+    pub(super) file_system: Option<FileSystem>,
+    /// Folders of disks in it that running processes have.
+    pub(super) in_use: usize,
     /// Free and all bytes of its file system.
     pub(super) space: Option<(u64, u64)>,
     /// Bytes per second past the page cache, or why there is no such access.
@@ -47,7 +81,14 @@ impl HostDisk {
                 _ => DiskFault::Refused(error.to_string()),
             }),
         };
-        Self { folder: folder.to_owned(), space, direct }
+        Self {
+            folder: folder.to_owned(),
+            obstacle: FolderFault::of(folder),
+            file_system: FileSystem::of(folder),
+            in_use: locks::held_in(folder),
+            space,
+            direct,
+        }
     }
 
     fn shown(&self) -> String {
@@ -55,9 +96,56 @@ impl HostDisk {
     }
 }
 
+/// A client goes on without a disk that it cannot use.
+pub(super) fn usable(host: &HostFacts) -> CheckOutcome {
+    judge(host, |disk| {
+        let (what, fix) = match disk.obstacle? {
+            FolderFault::Missing => {
+                ("there is no such folder", "Make it, and mount the disk there")
+            }
+            FolderFault::NotAllowed => (
+                "this user may not make files in it",
+                "Give the folder to the user that runs the client (chown), or name another one",
+            ),
+            FolderFault::ReadOnly => (
+                "its file system is mounted read-only",
+                "Mount it so that it can be written to, or name another folder",
+            ),
+        };
+        Some(Finding::failure(disk.shown(), what, fix))
+    })
+}
+
+/// Not every file system is a disk of this host.
+pub(super) fn file_system(host: &HostFacts) -> CheckOutcome {
+    judge(host, |disk| {
+        let file_system = disk.file_system?;
+        let message = format!("lies on {}: {}", file_system.name(), file_system.why());
+        Some(Finding::warning(disk.shown(), message, file_system.fix()))
+    })
+}
+
+/// Clients on one path share its room.
+pub(super) fn in_use(host: &HostFacts) -> CheckOutcome {
+    judge(host, |disk| {
+        (disk.in_use > 0).then(|| {
+            let message = format!(
+                "{} clients have a disk there already, each with a folder of its own; one more shares their room",
+                disk.in_use
+            );
+            let fix = "If that is not wanted, name another path, or set \
+                       MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES for each client";
+            Finding::warning(disk.shown(), message, fix)
+        })
+    })
+}
+
 /// Without direct access each block is in memory twice.
 pub(super) fn direct_access(host: &HostFacts) -> CheckOutcome {
     judge(host, |disk| {
+        if disk.obstacle.is_some() {
+            return None;
+        }
         let Err(DiskFault::Refused(cause)) = &disk.direct else {
             return None;
         };

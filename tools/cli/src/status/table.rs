@@ -1,4 +1,4 @@
-//! Segments and disks as lines for people. Invariant: columns are as wide as their widest entry, so
+//! Segments as lines for people. Invariant: columns are as wide as their widest entry, so
 //! long names never break the table.
 
 use crate::size::size_text;
@@ -61,26 +61,6 @@ pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<St
     text
 }
 
-/// The disks, if there are any, below the segments.
-pub(super) fn disks_text(disks: &[SegmentUse], obstacles: &[Option<String>]) -> String {
-    if disks.is_empty() {
-        return String::new();
-    }
-    let (used, capacity) = (used_bytes(disks), capacity_bytes(disks));
-    let mut rows = vec![HEADERS.map(str::to_owned)];
-    rows[0][0] = "DISK OF".to_owned();
-    rows.extend(disks.iter().zip(obstacles).map(row));
-    let mut text = format!(
-        "\nDisks {}, {} of {} used ({})\n\n",
-        disks.len(),
-        size_text(used),
-        size_text(capacity),
-        share_text(used, capacity)
-    );
-    push_columns(&mut text, &rows);
-    text
-}
-
 fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     let segment = &one.segment;
     [
@@ -94,7 +74,8 @@ fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     ]
 }
 
-fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
+/// Appends rows whose columns of numbers, the second to the fourth, end below each other.
+pub(super) fn push_columns<const COLUMNS: usize>(text: &mut String, rows: &[[String; COLUMNS]]) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
     for row in rows {
@@ -112,7 +93,7 @@ fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a shown share needs no more than 53 bits")]
-fn share_text(used: u64, capacity: u64) -> String {
+pub(super) fn share_text(used: u64, capacity: u64) -> String {
     match capacity {
         0 => "-".to_owned(),
         capacity => format!("{:.1}%", used as f64 * 100.0 / capacity as f64),
@@ -161,16 +142,6 @@ mod tests {
         let text = text("m:1", &samples(), &[None, Some("Connection refused".to_owned())]);
         assert!(text.contains("no: Connection refused"), "{text}");
         assert!(text.contains("1 of 2 segments cannot be reached"), "{text}");
-    }
-
-    #[test]
-    fn disks_have_a_table_of_their_own() {
-        assert_eq!(disks_text(&[], &[]), "");
-        let text = disks_text(&samples(), &[None, None]);
-        assert!(
-            text.contains("Disks 2, 3.0 MiB of 6.0 GiB used") && text.contains("DISK OF"),
-            "{text}"
-        );
     }
 
     #[test]

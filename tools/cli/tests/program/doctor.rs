@@ -100,6 +100,14 @@ fn a_real_folder_that_cannot_hold_files_is_named() {
     assert!(text(&output).contains("disk_direct: /proc:"), "{}", text(&output));
 }
 
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let arguments = ["doctor", "--ssd_offload_path=/no/such/folder", "--only=disk_usable"];
+    let output = output_of("perigee", &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output).contains("/no/such/folder: there is no such"), "{}", text(&output));
+}
+
 /// A small file system in a namespace of its own, filled to the end. Needs root.
 #[test]
 fn a_real_full_disk_is_named() {

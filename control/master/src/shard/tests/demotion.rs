@@ -517,3 +517,22 @@ fn a_disk_takes_no_puts_and_is_no_segment_of_memory() {
     stage.apply(&SegmentEvent::Resumed { index: DISK });
     assert_eq!(stage.shard.space.disks(), [DISK]);
 }
+
+#[test]
+fn calls_wait_for_what_a_mounted_disk_has_until_its_owner_has_said_it_or_takes_too_long() {
+    let mut stage = Stage::with_disk(offload(), 10);
+    assert_eq!(stage.shard.awaited(stage.now_ms), 1);
+    assert!(!stage.shard.awaits_room(stage.now_ms), "puts go to memory");
+    assert_eq!(stage.announce("a", 5, false), 0);
+    assert_eq!(stage.shard.awaited(stage.now_ms), 1, "there may be more");
+    assert_eq!(stage.announce("b", 6, true), 0);
+    assert_eq!(stage.shard.awaited(stage.now_ms), 0);
+    stage.apply(&SegmentEvent::Unmounted { index: DISK });
+    stage.mount_disk(DISK + 1);
+    assert_eq!(stage.shard.awaited(stage.now_ms), 1, "its next owner may have it again");
+    stage.apply(&SegmentEvent::Unmounted { index: DISK + 1 });
+    assert_eq!(stage.shard.awaited(stage.now_ms), 0, "what is gone is not waited for");
+    stage.mount_disk(DISK + 2);
+    let late_ms = stage.now_ms + crate::limits::AWAITED_MS;
+    assert_eq!(stage.shard.awaited(late_ms), 0, "an owner that says nothing costs no more");
+}

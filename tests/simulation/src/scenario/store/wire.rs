@@ -102,6 +102,7 @@ pub(super) fn ping(client: Identity, lent: &[Offer], mounts: u64) -> Vec<u8> {
         segment_low: Some(builder.create_vector(&column(|lent| lent.id.low()))),
         mounts,
         usable_bytes: Some(builder.create_vector(&column(|lent| lent.bytes))),
+        disks: None,
     };
     let root = master::PingRequest::create(&mut builder, &args);
     finished(builder, root)

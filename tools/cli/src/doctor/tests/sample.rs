@@ -193,6 +193,9 @@ impl Sample {
 pub(super) fn disk(free_percent: u64, direct: Result<u64, DiskFault>) -> HostDisk {
     HostDisk {
         folder: PathBuf::from("/data"),
+        obstacle: None,
+        file_system: None,
+        in_use: 0,
         space: Some((free_percent << 30, 100 << 30)),
         direct,
     }

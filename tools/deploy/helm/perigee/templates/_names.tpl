@@ -52,3 +52,14 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- trimSuffix "Mi" . | int -}}
 {{- end -}}
 {{- end -}}
+
+{{/* "true" if the stores have disks: .Values */}}
+{{- define "perigee.hasDisk" -}}
+{{- if and .store.disk.hostPath .store.disk.claimSize -}}
+{{- fail "store.disk: name a hostPath or a claimSize, not both" -}}
+{{- end -}}
+{{- if and .store.disk.claimSize (ne .store.kind "StatefulSet") -}}
+{{- fail "store.disk.claimSize needs store.kind StatefulSet; a DaemonSet takes store.disk.hostPath" -}}
+{{- end -}}
+{{- if or .store.disk.hostPath .store.disk.claimSize -}}true{{- end -}}
+{{- end -}}

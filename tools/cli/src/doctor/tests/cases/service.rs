@@ -2,12 +2,19 @@
 
 use super::super::sample;
 use super::{Case, file, value};
-use crate::doctor::disk::DiskFault;
+use crate::doctor::disk::{DiskFault, FileSystem, FolderFault};
 use crate::limits::{DOCTOR_CLOCK_ERROR_US_MAX, DOCTOR_DISK_RATE_MIN};
 use perigee_shard::ClockDiscipline;
 
 pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
     vec![
+        value("disk_usable", "/data", |host| {
+            host.disks[0].obstacle = Some(FolderFault::NotAllowed);
+        }),
+        value("disk_file_system", "/data", |host| {
+            host.disks[0].file_system = Some(FileSystem::Network("NFS"));
+        }),
+        value("disk_in_use", "/data", |host| host.disks[0].in_use = 2),
         value("disk_direct", "/data", |host| {
             host.disks =
                 vec![sample::disk(50, Err(DiskFault::Refused("Invalid argument".to_owned())))];
