@@ -60,7 +60,9 @@ class Watched(Cluster):
     """A cluster with two rails, watched by Prometheus."""
 
     def __init__(self, folder):
-        super().__init__(folder, [f"--client_ttl={CLIENT_TTL}", f"--default_kv_lease_ttl={LEASE_TTL_MS}"])
+        # What is put goes to a disk at once.
+        flags = [f"--client_ttl={CLIENT_TTL}", f"--default_kv_lease_ttl={LEASE_TTL_MS}", "--enable_offload"]
+        super().__init__(folder, flags)
         self.node_web, self.host_web, self.asked = free_port(), free_port(), free_port()
         self.host = Host(self.folder / "host")
 
@@ -70,7 +72,8 @@ class Watched(Cluster):
         web = ["--enable_http_server=true", f"--http_port={self.node_web}"]
         self.start_node(self.add_rail(f"rail0-{token_hex(2)}"))
         self.start_node(self.add_rail(f"rail1-{token_hex(2)}"))
-        self.start_node(name="node-near", size="64MB", flags=web)
+        disk = ["--enable_offload", f"--ssd_offload_path={self.folder / 'disk'}"]
+        self.start_node(name="node-near", size="64MB", flags=[*web, *disk])
         self.start_agent("--measure_costs=true", "--slow_ms=0")
         self.start(
             "host", PROGRAM, "agent", f"--port={self.host_web}", f"--sysfs={self.host.sys}",
