@@ -10,16 +10,22 @@ use crate::run::{Run, Tool};
 use crate::stop::Stop;
 use end::DiskEnd;
 use fio::{FIO, Fio};
-use settings::{APPEND, DiskLoad, EXAMPLES, PROGRAM, READ};
+use get_worker::GetWorker;
+use settings::{APPEND, DiskLoad, EXAMPLES, GET, PROGRAM, READ};
+use tier::TierEnd;
 use worker::DiskWorker;
 
 mod end;
 mod fio;
+mod get_worker;
 mod settings;
+mod tier;
 mod worker;
 
 /// Part of fio's rate that a row has at least.
 const GOAL: f64 = 0.9;
+/// The same of a get.
+const GET_GOAL: f64 = 0.8;
 
 /// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "disk", program: PROGRAM, examples: EXAMPLES, run };
@@ -28,16 +34,17 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
     let settings = DiskLoad::of(&run.settings)?;
     run.measure(|_, stop, report| {
         report.loopback = true;
-        let end = DiskEnd::start(&settings)?;
         let fio = settings.with_fio && fio::is_here();
         notes(&settings, fio, report);
-        let outcome = measure(&settings, (&end, fio), stop, report);
-        for (operation, what) in [(APPEND, "append"), (READ, "read")] {
+        let outcome = of_log(&settings, fio, stop, report)
+            .and_then(|()| of_tier(&settings, fio, stop, report));
+        for (operation, what, goal) in
+            [(APPEND, "append", GOAL), (READ, "read", GOAL), (GET, "get", GET_GOAL)]
+        {
             let rows = report.rows.iter().filter(|row| row.operation == operation);
             let worst = Figure::worst(rows, what, FIO);
-            report.figures.extend(worst.map(|figure| figure.with_goal(Goal::AtLeast(GOAL))));
+            report.figures.extend(worst.map(|figure| figure.with_goal(Goal::AtLeast(goal))));
         }
-        end.stop();
         outcome
     })
 }
@@ -45,7 +52,7 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
 fn notes(settings: &DiskLoad, fio: bool, report: &mut Report) {
     report.notes.push(
         "an operation is a call of one object; append: objects that the log writes in batches; read: whole objects at \
-         random"
+         random; get: a call of a client for so many objects that lie on a disk alone"
             .to_owned(),
     );
     let beside = match (settings.with_fio, fio) {
@@ -56,18 +63,63 @@ fn notes(settings: &DiskLoad, fio: bool, report: &mut Report) {
     report.notes.push(beside.to_owned());
 }
 
+/// Rows of the log itself.
+fn of_log(
+    settings: &DiskLoad,
+    with_fio: bool,
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let operations: Vec<&'static str> =
+        settings.operations.iter().copied().filter(|operation| *operation != GET).collect();
+    if operations.is_empty() {
+        return Ok(());
+    }
+    let end = DiskEnd::start(settings)?;
+    let outcome = measure(settings, &operations, (&end, with_fio), stop, report);
+    end.stop();
+    outcome
+}
+
+/// Rows of whole gets: a client asks the owner of a disk over TCP.
+fn of_tier(
+    settings: &DiskLoad,
+    with_fio: bool,
+    stop: &Stop,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    if !settings.operations.contains(&GET) {
+        return Ok(());
+    }
+    for bytes in &settings.sizes {
+        let end = TierEnd::start(settings, *bytes)?;
+        for depth in settings.depths(GET) {
+            let mut workers = [GetWorker::new(&end, *bytes, depth)];
+            let fio = with_fio.then(|| end.files().map(|files| Fio::reads(files, *bytes, depth)));
+            let load = &mut |span: &Span| drive(&mut workers, span, stop);
+            let taken = beside(settings, fio.transpose()?, load)?;
+            let cell =
+                Cell { operation: GET, bytes: *bytes, depth, threads: 1, unit: RateUnit::Bytes };
+            report.rows.push(Row::of(&cell, &taken));
+        }
+        end.stop();
+    }
+    Ok(())
+}
+
 fn measure(
     settings: &DiskLoad,
+    operations: &[&'static str],
     (end, with_fio): (&DiskEnd, bool),
     stop: &Stop,
     report: &mut Report,
 ) -> Result<(), BenchError> {
-    for operation in &settings.operations {
+    for operation in operations {
         for bytes in &settings.sizes {
             let places = if *operation == READ { end.fill(*bytes)? } else { Vec::new() };
             for depth in settings.depths(operation) {
                 let mut workers = [DiskWorker::new(end, *bytes, depth, places.clone())];
-                let fio = with_fio.then(|| Fio::new(end, operation, *bytes, depth));
+                let fio = with_fio.then(|| fio_of(end, operation, *bytes, depth));
                 let load = &mut |span: &Span| drive(&mut workers, span, stop);
                 let taken = beside(settings, fio, load)?;
                 let cell =
@@ -81,9 +133,18 @@ fn measure(
 
 /// A load in rounds, each between two takes of fio. All count: a disk is never as quiet as memory,
 /// so what is compared is taken close together.
+/// What fio does in the place of an operation of the log.
+fn fio_of(end: &DiskEnd, operation: &str, bytes: u64, depth: u64) -> Fio {
+    let folder = end.folder().to_owned();
+    match operation {
+        READ => Fio::reads(folder, bytes, depth),
+        _ => Fio::writes(folder, bytes, depth, end.spec.segment_bytes.into()),
+    }
+}
+
 fn beside(
     settings: &DiskLoad,
-    fio: Option<Fio<'_>>,
+    fio: Option<Fio>,
     load: &mut dyn FnMut(&Span) -> Result<Measured, BenchError>,
 ) -> Result<Taken, BenchError> {
     let part = settings.span.part(settings.rounds);

@@ -97,6 +97,10 @@ pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
 pub(crate) const DISK_SIZES: [u64; 2] = [128 << 10, 1 << 20];
 /// Objects that are written at once.
 pub(crate) const DISK_WRITE_DEPTH: u64 = 8;
+/// Memory before the disk of a get's rows.
+pub(crate) const TIER_MEMORY_BYTES: u64 = 64 << 20;
+/// Pause between two tries of a put that waits for room there.
+pub(crate) const TIER_LOOK: Duration = Duration::from_millis(1);
 /// Longest wait for a disk to open.
 pub(crate) const DISK_DEADLINE: Duration = Duration::from_secs(60);
 /// Most blocks of a pool that a policy is played with.

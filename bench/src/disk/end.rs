@@ -41,7 +41,21 @@ pub(super) struct DiskEnd {
 
 /// A folder that goes with the run.
 #[derive(Debug)]
-struct RunFolder(PathBuf);
+pub(super) struct RunFolder(PathBuf);
+
+impl RunFolder {
+    /// A new folder in a path.
+    pub(super) fn make(path: &Path) -> Result<Self, BenchError> {
+        let number = getrandom::u64().map_err(std::io::Error::other)?;
+        let folder = path.join(format!("perigee-bench-{number:016x}"));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
@@ -54,10 +68,7 @@ impl Drop for RunFolder {
 impl DiskEnd {
     /// A shard and an empty disk on it.
     pub(super) fn start(settings: &DiskLoad) -> Result<Self, BenchError> {
-        let number = getrandom::u64().map_err(std::io::Error::other)?;
-        let folder = settings.path.join(format!("perigee-bench-{number:016x}"));
-        std::fs::create_dir_all(&folder)?;
-        let folder = RunFolder(folder);
+        let folder = RunFolder::make(&settings.path)?;
         let (send, started) = channel();
         let main = move |environment: ShardEnvironment| async move {
             let (call, reply) = environment.ask::<()>();
@@ -69,7 +80,7 @@ impl DiskEnd {
         let shard = shard.map_err(|error| failed(&error))?;
         let running = started.recv_timeout(START_DEADLINE).map_err(|error| failed(&error))?;
         let options = DiskOptions {
-            path: folder.0.clone(),
+            path: folder.path().to_owned(),
             capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),

@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::end::DiskEnd;
-use super::settings::READ;
 use crate::baseline::rounds::Baseline;
 use crate::error::BenchError;
 use crate::load::drive::Measured;
@@ -22,22 +20,30 @@ pub(super) fn is_here() -> bool {
 }
 
 /// One pattern of fio.
-pub(super) struct Fio<'a> {
-    end: &'a DiskEnd,
-    is_read: bool,
+pub(super) struct Fio {
+    /// Where the files of the log lie.
+    folder: PathBuf,
+    /// Bytes of the file that is written, if it does not read.
+    written_bytes: Option<u64>,
     bytes: u64,
     depth: u64,
 }
 
-impl<'a> Fio<'a> {
-    pub(super) fn new(end: &'a DiskEnd, operation: &str, bytes: u64, depth: u64) -> Self {
-        Self { end, is_read: operation == READ, bytes, depth }
+impl Fio {
+    /// Reads the files of a log.
+    pub(super) fn reads(folder: PathBuf, bytes: u64, depth: u64) -> Self {
+        Self { folder, written_bytes: None, bytes, depth }
+    }
+
+    /// Writes a file of so many bytes beside a log.
+    pub(super) fn writes(folder: PathBuf, bytes: u64, depth: u64, written_bytes: u64) -> Self {
+        Self { folder, written_bytes: Some(written_bytes), bytes, depth }
     }
 
     /// The files that it works on, as fio wants them.
     fn files(&self) -> Result<String, BenchError> {
-        let folder = self.end.folder();
-        let files: Vec<PathBuf> = if self.is_read {
+        let folder = &self.folder;
+        let files: Vec<PathBuf> = if self.written_bytes.is_none() {
             let entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
             let paths = entries.into_iter().map(|entry| entry.path());
             paths.filter(|path| path.extension().is_some_and(|it| it == "seg")).collect()
@@ -55,17 +61,15 @@ impl<'a> Fio<'a> {
         command.arg(format!("--runtime={}ms", time.as_millis().max(100)));
         command.arg(format!("--bs={}", self.bytes)).arg(format!("--iodepth={}", self.depth));
         command.arg(format!("--filename={}", self.files()?));
-        match self.is_read {
-            true => command.args(["--rw=randread", "--readonly", "--norandommap"]),
-            false => {
-                command.arg("--rw=write").arg(format!("--size={}", self.end.spec.segment_bytes))
-            }
+        match self.written_bytes {
+            None => command.args(["--rw=randread", "--readonly", "--norandommap"]),
+            Some(bytes) => command.arg("--rw=write").arg(format!("--size={bytes}")),
         };
         Ok(command)
     }
 }
 
-impl Baseline for Fio<'_> {
+impl Baseline for Fio {
     fn name(&self) -> &'static str {
         FIO
     }
@@ -81,7 +85,8 @@ impl Baseline for Fio<'_> {
                 format!("{said}; pass --fio=false to do without"),
             ));
         }
-        let read = measured(&output.stdout, if self.is_read { "read" } else { "write" });
+        let read =
+            measured(&output.stdout, if self.written_bytes.is_none() { "read" } else { "write" });
         read.ok_or_else(|| BenchError::program(FIO, "its output has no rate"))
     }
 }

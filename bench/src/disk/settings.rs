@@ -14,6 +14,7 @@ use crate::settings;
 
 pub(super) const APPEND: &str = "append";
 pub(super) const READ: &str = "read";
+pub(super) const GET: &str = "get";
 
 const WHERE: &[Flag] = &[
     Flag::new("path", ValueKind::Text, ".", "Folder on the disk; what is made in it is removed"),
@@ -22,14 +23,14 @@ const WHERE: &[Flag] = &[
 ];
 
 const LOAD: &[Flag] = &[
-    Flag::new("operation", ValueKind::Text, "all", "append, read, or all in this order")
-        .one_of(&["all", APPEND, READ]),
+    Flag::new("operation", ValueKind::Text, "all", "append, read, get, or all in this order")
+        .one_of(&["all", APPEND, READ, GET]),
     settings::size("0", "Bytes per object; 0 is 128 KiB and 1 MiB"),
     Flag::new(
         "depth",
         ValueKind::Int64,
         "0",
-        "Objects in flight; 0 is 8 of append, and 1, 8 and 32 of read",
+        "Objects in flight, or of one get; 0 is 8 of append, 1, 8 and 32 of read, and 8 and 64 of get",
     )
     .within(0, DEPTH_MAX),
     settings::DURATION,
@@ -51,6 +52,7 @@ pub(super) const PROGRAM: Program = Program {
 pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench disk --path /mnt/ssd",
     "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
+    "perigee bench disk --path /mnt/ssd --operation get   # a client, over TCP, from its owner's disk",
 ];
 
 /// The settings of one run.
@@ -75,7 +77,8 @@ impl DiskLoad {
             operations: match settings.text("operation") {
                 APPEND => vec![APPEND],
                 READ => vec![READ],
-                _ => vec![APPEND, READ],
+                GET => vec![GET],
+                _ => vec![APPEND, READ, GET],
             },
             sizes: match settings.integer("size") {
                 0 => DISK_SIZES.to_vec(),
@@ -94,6 +97,7 @@ impl DiskLoad {
     pub(super) fn depths(&self, operation: &str) -> Vec<u64> {
         match (self.depth, operation) {
             (0, APPEND) => vec![DISK_WRITE_DEPTH],
+            (0, GET) => vec![DISK_WRITE_DEPTH, 64],
             (0, _) => vec![1, DISK_WRITE_DEPTH, 32],
             (depth, _) => vec![depth],
         }

@@ -29,7 +29,9 @@ fn rows_are_taken_and_the_folder_is_left_as_it_was() {
         .collect();
     let reads = |kib| [1, 8, 32].map(|depth| ("read", kib, depth));
     let appends = [("append", 128, 8), ("append", 1024, 8)];
-    assert_eq!(rows, [&appends[..], &reads(128), &reads(1024)].concat());
+    let gets = [("get", 128, 8), ("get", 128, 64), ("get", 1024, 8), ("get", 1024, 64)];
+    assert_eq!(rows, [&appends[..], &reads(128), &reads(1024), &gets].concat());
+    assert!(report.rows.iter().all(|row| row.corrupt == 0));
     assert!(report.rows.iter().all(|row| row.rate.average > 0.0));
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left");
 }

@@ -5,7 +5,7 @@ use perigee_flags::ProcessEnvironment;
 use perigee_schemas::Route;
 use perigee_service::Cluster;
 use perigee_service::config::{MasterConfig, MasterStart};
-use perigee_store::{Store, StoreConfig, StoreEnvironment};
+use perigee_store::{DiskSettings, Store, StoreConfig, StoreEnvironment};
 
 use crate::error::BenchError;
 use crate::stop::Stop;
@@ -15,12 +15,18 @@ pub(crate) const LEASE_MS: u64 = 200;
 
 /// Starts a master on a free port.
 pub(crate) fn start_master() -> Result<Cluster, BenchError> {
-    let arguments = vec![
+    start_master_with(&[])
+}
+
+/// The same with further flags.
+pub(crate) fn start_master_with(flags: &[&str]) -> Result<Cluster, BenchError> {
+    let mut arguments = vec![
         "--rpc_shards=1".to_owned(),
         // A busy machine that misses heartbeats must not lose its only node in the middle of a row.
         "--client_ttl=3600".to_owned(),
         format!("--default_kv_lease_ttl={LEASE_MS}"),
     ];
+    arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
     let fail = |detail: String| BenchError::Cluster(detail);
     let start = MasterConfig::load(&arguments, &ProcessEnvironment::of(&[]));
     let MasterStart::Serve(config) = start.map_err(|error| fail(error.to_string()))? else {
@@ -35,6 +41,16 @@ pub(crate) fn open_store(
     master: &str,
     segment_bytes: u64,
     route: Route,
+) -> Result<Store, BenchError> {
+    open_store_with(master, segment_bytes, route, None)
+}
+
+/// The same with disks.
+pub(crate) fn open_store_with(
+    master: &str,
+    segment_bytes: u64,
+    route: Route,
+    disks: Option<DiskSettings>,
 ) -> Result<Store, BenchError> {
     let variables = |name: &str| match name {
         "PERIGEE_SAME_PROCESS" => Some("0".to_owned()),
@@ -51,7 +67,7 @@ pub(crate) fn open_store(
         master_server_address: master.to_owned(),
         tenant_id: "default".to_owned(),
         http_port: None,
-        disks: None,
+        disks,
     };
     let environment = StoreEnvironment::from_variables(variables)?;
     Ok(Store::open_with(config, &environment)?)
