@@ -34,11 +34,14 @@ pub enum RecordOp {
     Free = 2,
     /// The flags of its object are now those of the record.
     Flags = 3,
+    /// Nothing of this segment: a copy of this generation on a disk of its owner is void.
+    Void = 4,
 }
 
 impl RecordOp {
     fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Commit, Self::Free, Self::Flags].into_iter().find(|op| *op as u8 == byte)
+        let all = [Self::Commit, Self::Free, Self::Flags, Self::Void];
+        all.into_iter().find(|op| *op as u8 == byte)
     }
 }
 
@@ -231,7 +234,12 @@ mod tests {
     proptest! {
         #[test]
         fn every_record_comes_back(
-            op in prop_oneof![Just(RecordOp::Commit), Just(RecordOp::Free), Just(RecordOp::Flags)],
+            op in prop_oneof![
+                Just(RecordOp::Commit),
+                Just(RecordOp::Free),
+                Just(RecordOp::Flags),
+                Just(RecordOp::Void),
+            ],
             numbers in any::<(u32, u64, u64, u32, u128)>(),
             flags in 0..=Record::FLAGS,
             payload_bytes in 1..=OBJECT_BYTES_MAX,

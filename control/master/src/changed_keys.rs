@@ -32,6 +32,11 @@ impl ChangedKeys {
         }
     }
 
+    /// Any key may have changed.
+    pub(crate) fn note_all(&mut self) {
+        *self = Self { words: Vec::new(), noted: NOTED_MAX };
+    }
+
     pub(crate) fn may_have(&self, hash: u64) -> bool {
         if self.noted >= NOTED_MAX {
             return true;

@@ -193,3 +193,6 @@ pub const SNAPSHOT_STEP_REPLICAS: u32 = 1024;
 
 /// Disks of one client that the master hears of.
 pub const DISK_REPORTS_PER_CLIENT_MAX: usize = 64;
+
+/// Void copies that an owner hears of when it follows a segment again.
+pub const SNAPSHOT_TOMBSTONES_MAX: usize = 65_536;

@@ -34,6 +34,13 @@ impl Rebuild {
         }
     }
 
+    /// Keys were removed by a pattern, which may match others that are still to be announced.
+    pub(crate) fn note_pattern(&mut self) {
+        if !self.is_over {
+            self.changed.note_all();
+        }
+    }
+
     /// Whether what is announced of an unknown key may be out of date.
     pub(crate) fn may_have_changed(&self, hash: u64) -> bool {
         self.is_over || self.changed.may_have(hash)

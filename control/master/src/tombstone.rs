@@ -134,6 +134,16 @@ impl Tombstones {
         }
     }
 
+    /// Keys were removed by a pattern: those that only a disk knows that is away may be among them.
+    pub(crate) fn note_pattern(&mut self) {
+        if self.is_used {
+            self.since_start.note_all();
+        }
+        if !self.away.is_empty() || self.forgot_some {
+            self.changed.note_all();
+        }
+    }
+
     /// Whether a key may have changed since a disk knew all about it: since it went, or since the
     /// master started.
     pub(crate) fn may_have_changed(&self, id: u128, hash: u64) -> bool {

@@ -156,7 +156,6 @@ impl Store {
         let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));
-        let disks = Arc::new(Disks::new(master.clone(), donation.clone()));
         let addresses = Arc::<SegmentAddresses>::default();
         let unreachable = Arc::new(UnreachableOwners::counted_in(cells.clone()));
         let mover = ReplicaMover::new(
@@ -168,6 +167,7 @@ impl Store {
         let bell = Arc::<HeartbeatBell>::default();
         let rung = bell.clone();
         let ledger = LedgerKeeper::new(&master, move || rung.hurry());
+        let disks = Arc::new(Disks::new(master.clone(), donation.clone(), ledger.void()));
         Ok(Self {
             name,
             host_id,

@@ -25,6 +25,7 @@ pub use writer::Writer;
 
 use crate::donation::Donation;
 use crate::error::StoreError;
+use crate::ledger::VoidCopies;
 use crate::limits::{DISK_CLOSE_WAIT, DISK_OPEN_WAIT, DISK_STOP};
 use context::DiskContext;
 use futures_lite::future::block_on;
@@ -72,11 +73,16 @@ struct FailedDisk {
 }
 
 impl Disks {
-    pub(crate) fn new(master: Arc<MasterClient>, donation: Arc<Donation>) -> Self {
+    pub(crate) fn new(
+        master: Arc<MasterClient>,
+        donation: Arc<Donation>,
+        void: &VoidCopies,
+    ) -> Self {
         let context = DiskContext {
             master,
             donation,
             signal: Arc::default(),
+            void: void.clone(),
             began: Instant::now(),
             mounts: AtomicU64::new(1),
             order: Mutex::default(),

@@ -12,6 +12,8 @@ mod following;
 mod keeper;
 mod kept;
 mod segment_ledger;
+mod void_copies;
 
 pub(crate) use keeper::LedgerKeeper;
 pub use segment_ledger::{Prepared, SegmentLedger};
+pub use void_copies::VoidCopies;

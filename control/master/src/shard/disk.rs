@@ -148,6 +148,7 @@ impl KeyShard {
         if !self.tombstones.note(disk, id, hash, generation) {
             self.counters.tombstones_overrun += 1;
         }
+        self.note_void(disk, generation);
     }
 
     /// The number of a mounted disk.
@@ -253,11 +254,12 @@ impl KeyShard {
         if self.has_copy(object, copy.generation, copy.address) {
             return Ok(());
         }
-        let is_same = self.keys[object].checksum == copy.checksum
-            && self.replicas.chain(self.keys[object].first).any(|id| {
-                let known = &self.replicas[id];
-                known.generation == copy.generation && known.payload_bytes == copy.payload_bytes
-            });
+        let known = || self.replicas.chain(self.keys[object].first);
+        let is_its = known().any(|id| self.replicas[id].generation == copy.generation);
+        let is_long = known().any(|id| self.replicas[id].payload_bytes == copy.payload_bytes);
+        // What was moved or promoted has another generation than its copy, and the same bytes.
+        let is_of_it = is_its || !self.has_changed_for(disk, self.keys[object].hash());
+        let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;
         let is_free =
             self.copy_of(object).is_none() && !self.keys[object].flags.has(Flags::DEMOTING);
         if !is_same || !is_free {

@@ -7,7 +7,7 @@ use perigee_schemas::Identity;
 use perigee_schemas::limits::STORED_KEY_BYTES_MAX;
 use perigee_schemas::record::{Record, RecordOp};
 
-use crate::limits::SNAPSHOT_STEP_REPLICAS;
+use crate::limits::{SNAPSHOT_STEP_REPLICAS, SNAPSHOT_TOMBSTONES_MAX};
 use crate::object::Flags;
 use crate::slab::NONE;
 
@@ -38,6 +38,9 @@ impl KeyShard {
     /// Notes complete replicas of a segment that is followed again, a bounded number of them;
     /// returns where to go on, or `None` when all were.
     pub fn snapshot(&mut self, segment: u32, from: u32) -> Option<u32> {
+        if from == 0 {
+            self.note_tombstones(segment);
+        }
         let end = self.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
         for id in from..end {
             let replica = self.replicas.get(id).filter(|replica| replica.segment == segment);
@@ -71,6 +74,36 @@ impl KeyShard {
         }
     }
 
+    /// Notes that a copy on a disk is void: its owner hears of it where it follows memory of its
+    /// own, so that it does not announce the copy to the next life of the master.
+    pub(super) fn note_void(&mut self, disk: u32, generation: u64) {
+        let Some(client) = self.space.get(disk).map(|share| share.spec.client) else {
+            return;
+        };
+        let mut segments = self.space.iter();
+        let followed = segments.find(|(segment, share)| {
+            share.is_memory() && share.spec.client == client && self.outbox.is_followed(*segment)
+        });
+        if let Some((segment, _)) = followed {
+            self.outbox.note(segment, &void(generation));
+        }
+    }
+
+    /// Notes the void copies that the owner of a segment has not confirmed, as far as that is
+    /// bounded.
+    fn note_tombstones(&mut self, segment: u32) {
+        let Some(client) = self.space.get(segment).map(|share| share.spec.client) else {
+            return;
+        };
+        for disk in self.space.disks().to_vec() {
+            let is_own = self.space.get(disk).is_some_and(|share| share.spec.client == client);
+            let waiting = self.tombstones.oldest(disk, SNAPSHOT_TOMBSTONES_MAX);
+            for tombstone in waiting.filter(|_| is_own).unwrap_or_default() {
+                self.outbox.note(segment, &void(tombstone.generation));
+            }
+        }
+    }
+
     /// Notes what becomes of a replica, which has an object.
     pub(super) fn note(&mut self, id: u32, op: RecordOp) {
         let replica = &self.replicas[id];
@@ -96,5 +129,21 @@ impl KeyShard {
             group: group.unwrap_or_default().as_bytes(),
         };
         self.outbox.note(replica.segment, &record);
+    }
+}
+
+/// The record of a void copy: only its generation counts.
+fn void(generation: u64) -> Record<'static> {
+    Record {
+        op: RecordOp::Void,
+        flags: 0,
+        checksum: 0,
+        sequence: 0,
+        generation,
+        offset: 0,
+        payload_bytes: 1,
+        client: Identity(0),
+        key: b"-",
+        group: b"",
     }
 }

@@ -19,6 +19,8 @@ impl KeyShard {
         for key in keys {
             let removed = match self.keys.find(key) {
                 None => {
+                    // Owners that are away may still have it.
+                    self.tombstones.note_change(hash_key(key));
                     self.rebuild.note_change(hash_key(key));
                     Err(Status::ObjectNotFound)
                 }

@@ -61,6 +61,8 @@ impl KeyShard {
         force: bool,
     ) -> u64 {
         self.begin(now_ms);
+        self.tombstones.note_pattern();
+        self.rebuild.note_pattern();
         let (mut removed, mut budget) = (0, ScanBudget::of_a_step());
         while let Some(id) = budget.next(self, scan, pattern) {
             removed += u64::from(self.remove_object(id, force).is_ok());

@@ -1,9 +1,10 @@
 //! Telling the master what a disk has, after this client or the master has started again.
-//! Invariant: what the master does not take is made void, so that it is never announced again.
+//! Invariant: what the master does not take is made void, so that it is never announced again; the
+//! announcement ends only after that, because the master forgets then what it has refused.
 
 use super::keeper::KeptDisk;
 use super::owner::{DiskCalls, DiskOwner};
-use crate::limits::{DISK_LIST_WAIT, KEY_BYTES_PER_CALL, KEYS_PER_CALL};
+use crate::limits::{BURIAL_WAIT, DISK_LIST_WAIT, KEY_BYTES_PER_CALL, KEYS_PER_CALL};
 use perigee_rpc::{CallError, FoundCopy};
 use perigee_schemas::Status;
 use perigee_ssd::recovery::Survivor;
@@ -18,9 +19,10 @@ impl KeptDisk {
         if !self.tell_oldest(owner, self.disk.oldest()).await? {
             return Ok(false);
         }
+        (self.is_whole, self.refused) = (false, Vec::new());
         let mut copies = 0;
         if let Some(found) = self.found.take() {
-            self.tell(owner, &found, true).await?;
+            self.tell(owner, &found).await?;
             copies += found.len();
         } else {
             let mut from = None;
@@ -28,7 +30,7 @@ impl KeptDisk {
                 let Some(ListedPage { objects, next }) = self.page(owner, from).await else {
                     return Ok(false);
                 };
-                self.tell(owner, &objects, next.is_none()).await?;
+                self.tell(owner, &objects).await?;
                 copies += objects.len();
                 if next.is_none() {
                     break;
@@ -38,7 +40,26 @@ impl KeptDisk {
         }
         self.announced = mounts;
         tracing::info!(disk = %self.id, copies, "The master knows what a disk has");
+        self.end_announcement(owner).await?;
         Ok(true)
+    }
+
+    /// Makes void what was refused, then tells that all was announced. What cannot be made void at
+    /// the moment is tried again later.
+    pub(super) async fn end_announcement(
+        &mut self,
+        owner: &impl DiskOwner,
+    ) -> Result<(), CallError> {
+        if !self.refused.is_empty() {
+            let buried = owner.answered(self.disk.bury(self.refused.clone()), BURIAL_WAIT).await;
+            if !matches!(buried, Ok(Ok(()))) {
+                return Ok(());
+            }
+            self.refused.clear();
+        }
+        owner.master().announce_copies(self.id, &[], true).await?;
+        self.is_whole = true;
+        Ok(())
     }
 
     /// Some of what the disk has now; `None` if it cannot say.
@@ -53,31 +74,23 @@ impl KeptDisk {
     }
 
     /// Announces some copies, in calls of bounded size.
-    async fn tell(
-        &self,
-        owner: &impl DiskOwner,
-        found: &[Survivor],
-        is_last: bool,
-    ) -> Result<(), CallError> {
+    async fn tell(&mut self, owner: &impl DiskOwner, found: &[Survivor]) -> Result<(), CallError> {
         let mut rest = found;
-        loop {
+        while !rest.is_empty() {
             let (page, after) = rest.split_at(page_len(rest));
-            let copies: Vec<FoundCopy<'_>> = page.iter().map(found_copy).collect();
-            let is_end = is_last && after.is_empty();
-            let verdicts = owner.master().announce_copies(self.id, &copies, is_end).await?;
+            // An earlier life of the master has said so, and this one may not know it.
+            let (void, page): (Vec<&Survivor>, Vec<&Survivor>) =
+                page.iter().partition(|it| owner.void().has(it.generation));
+            let copies: Vec<FoundCopy<'_>> = page.iter().map(|it| found_copy(it)).collect();
+            let verdicts = owner.master().announce_copies(self.id, &copies, false).await?;
             let refused = page.iter().zip(verdicts);
             let refused = refused.filter(|(_, verdict)| *verdict == Status::ObjectNotFound);
-            let void: Vec<VoidCopy> = refused
-                .map(|(it, _)| VoidCopy { hash: it.hash, generation: it.generation })
-                .collect();
-            if !void.is_empty() {
-                drop(self.disk.bury(void));
-            }
+            let void = void.into_iter().chain(refused.map(|(it, _)| *it));
+            let void = void.map(|it| VoidCopy { hash: it.hash, generation: it.generation });
+            self.refused.extend(void);
             rest = after;
-            if rest.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::signal::DiskSignal;
 use crate::donation::Donation;
+use crate::ledger::VoidCopies;
 use perigee_rpc::MasterClient;
 use perigee_schemas::Identity;
 use perigee_ssd::Disk;
@@ -16,6 +17,8 @@ pub(super) struct DiskContext {
     pub(super) master: Arc<MasterClient>,
     pub(super) donation: Arc<Donation>,
     pub(super) signal: Arc<DiskSignal>,
+    /// Void copies that the master has named.
+    pub(super) void: VoidCopies,
     pub(super) began: Instant,
     /// How often all was mounted; after each time all copies must be announced.
     pub(super) mounts: AtomicU64,

@@ -29,6 +29,10 @@ pub(super) struct KeptDisk {
     pub(super) announced: u64,
     /// The oldest segment of the log that the master has heard of.
     pub(super) heard_oldest: Option<u32>,
+    /// Copies that the master did not take of the last announcement, and that are not void yet.
+    pub(super) refused: Vec<VoidCopy>,
+    /// Whether the master has heard the end of the last announcement.
+    pub(super) is_whole: bool,
     state: DiskState,
     is_withdrawn: bool,
 }
@@ -42,6 +46,8 @@ impl<O: DiskOwner> Keeper<O> {
             found: Some(owned.found),
             announced: 0,
             heard_oldest: None,
+            refused: Vec::new(),
+            is_whole: false,
             state: DiskState::default(),
             is_withdrawn: false,
         };
@@ -75,6 +81,9 @@ impl KeptDisk {
         }
         if self.announced != owner.mounts() {
             return self.announce(owner).await;
+        }
+        if !self.is_whole {
+            self.end_announcement(owner).await?;
         }
         let oldest = self.disk.oldest();
         if self.heard_oldest.is_some_and(|heard| heard != oldest) {
@@ -114,6 +123,7 @@ impl KeptDisk {
             Ok(Ok(())) => {
                 let numbers: Vec<u64> = void.iter().map(|one| one.number).collect();
                 owner.master().confirm_tombstones(self.id, &numbers).await?;
+                void.iter().for_each(|one| owner.void().forget(one.generation));
                 return Ok(true);
             }
             Ok(Err(error)) => error.to_string(),

@@ -4,6 +4,7 @@
 use super::context::DiskContext;
 use super::owner::{DiskCalls, DiskOwner};
 use crate::donation::Donation;
+use crate::ledger::VoidCopies;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, MasterClient, Tombstone};
 use perigee_schemas::{Identity, Status};
 use perigee_ssd::{Answer, Unanswered};
@@ -37,6 +38,10 @@ impl DiskOwner for OnThread {
 
     fn mounts(&self) -> u64 {
         self.0.mounts.load(Ordering::Acquire)
+    }
+
+    fn void(&self) -> &VoidCopies {
+        &self.0.void
     }
 
     fn withdraw(&self, disk: Identity) {

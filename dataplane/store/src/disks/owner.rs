@@ -2,6 +2,7 @@
 //! a bell. A client has threads for it, the simulation has tasks.
 //! Invariant: it decides nothing about a copy; that is done by what uses it.
 
+use crate::ledger::VoidCopies;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::{Identity, Status};
 use perigee_ssd::{Answer, Unanswered};
@@ -72,6 +73,9 @@ pub trait DiskOwner {
 
     /// How often all was mounted; after each time all copies must be announced.
     fn mounts(&self) -> u64;
+
+    /// Void copies that the master has named.
+    fn void(&self) -> &VoidCopies;
 
     /// No peer reads a disk any more.
     fn withdraw(&self, disk: Identity);

@@ -4,6 +4,7 @@
 //! announced the same.
 
 use super::announcement::{Live, ShardPlace};
+use super::void_copies::VoidCopies;
 use perigee_memory::journal::{Journal, JournalError, SealedLog, live_records};
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
@@ -40,6 +41,8 @@ pub(super) struct SegmentBook {
     /// What lay here when the round of another life began: it takes a while to find out.
     found: Option<Rc<Live>>,
     announced: Option<Announced>,
+    /// What was said of copies on disks.
+    void: VoidCopies,
 }
 
 /// What all shards of a master are announced, until each of them tells.
@@ -67,7 +70,13 @@ impl SegmentBook {
             lost: 0,
             found: None,
             announced: None,
+            void: VoidCopies::default(),
         })
+    }
+
+    /// The same, with a place for what is said of copies on disks.
+    pub(super) fn with_void(self, void: &VoidCopies) -> Self {
+        Self { void: void.clone(), ..self }
     }
 
     /// The segment is about to be mounted by a master in this life: whether its owner has objects
@@ -147,6 +156,10 @@ impl SegmentBook {
             let record = Record::decode(records).map_err(io::Error::other)?;
             records = &records[record.encoded_bytes()..];
             self.generation = self.generation.max(record.generation);
+            if record.op == RecordOp::Void {
+                self.void.note(record.generation);
+                continue;
+            }
             let stale = self.stale.get_mut(&shard);
             let known = stale.and_then(|stale| stale.remove(&record.generation));
             // A journal that says so already need not say it again.

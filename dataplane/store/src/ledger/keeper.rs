@@ -3,6 +3,7 @@
 //! master.
 
 use super::segment_ledger::{Prepared, SegmentLedger};
+use super::void_copies::VoidCopies;
 use perigee_rpc::MasterClient;
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
@@ -23,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct LedgerKeeper {
     master: Arc<MasterClient>,
     is_lost: Arc<dyn Fn() + Send + Sync>,
+    void: VoidCopies,
     thread: Mutex<Option<ShardOf<SegmentLedger<ShardEnvironment>>>>,
 }
 
@@ -33,7 +35,12 @@ impl LedgerKeeper {
         is_lost: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let (master, is_lost) = (master.clone(), Arc::new(is_lost));
-        Self { master, is_lost, thread: Mutex::default() }
+        Self { master, is_lost, void: VoidCopies::default(), thread: Mutex::default() }
+    }
+
+    /// What the master has said of copies on disks.
+    pub(crate) fn void(&self) -> &VoidCopies {
+        &self.void
     }
 
     /// Keeps the book of a segment from now on, if that can be; what is to be announced of it.
@@ -129,13 +136,15 @@ impl LedgerKeeper {
 
     fn start(&self) -> Option<ShardOf<SegmentLedger<ShardEnvironment>>> {
         let (master, is_lost) = (self.master.clone(), self.is_lost.clone());
+        let void = self.void.clone();
         // No caller waits for what it does: it does not poll.
         let options =
             ShardOptions { poll: Duration::ZERO, ..ShardOptions::named("perigee-ledger") };
         let make = async move |environment: &ShardEnvironment| {
             let client = master.client();
             let addresses = move || master.addresses();
-            let ledger = SegmentLedger::new(environment, client, addresses, move || is_lost());
+            let ledger =
+                SegmentLedger::new(environment, client, addresses, move || is_lost(), &void);
             Ok::<_, std::convert::Infallible>((ledger, ()))
         };
         let run = async |ledger: Rc<SegmentLedger<ShardEnvironment>>| {

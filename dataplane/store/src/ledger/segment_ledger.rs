@@ -4,6 +4,7 @@
 use super::book::SegmentBook;
 use super::following::{Dialled, Dialler, Source};
 use super::kept::Kept;
+use super::void_copies::VoidCopies;
 use perigee_memory::journal::JournalError;
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
@@ -44,17 +45,19 @@ pub struct SegmentLedger<E: Environment> {
     books: RefCell<BTreeMap<Identity, Rc<Kept<E>>>>,
     /// Largest generation of segments that are gone.
     generation: Cell<u64>,
+    void: VoidCopies,
     pub(super) is_stopped: Cell<bool>,
 }
 
 impl<E: Environment> SegmentLedger<E> {
-    /// A ledger without segments. `addresses` tells where the master is, and `is_lost` is called
-    /// when it has broken off.
+    /// A ledger without segments. `addresses` tells where the master is, `is_lost` is called when
+    /// it has broken off, and what it says of copies on disks is kept in `void`.
     pub fn new(
         environment: &E,
         client: Identity,
         addresses: impl Fn() -> Vec<SocketAddr> + 'static,
         is_lost: impl Fn() + 'static,
+        void: &VoidCopies,
     ) -> Rc<Self> {
         Rc::new(Self {
             environment: environment.clone(),
@@ -62,6 +65,7 @@ impl<E: Environment> SegmentLedger<E> {
             is_lost: Box::new(is_lost),
             books: RefCell::default(),
             generation: Cell::new(0),
+            void: void.clone(),
             is_stopped: Cell::new(false),
         })
     }
@@ -71,7 +75,7 @@ impl<E: Environment> SegmentLedger<E> {
     /// # Errors
     /// There is no memory for it.
     pub fn add(self: &Rc<Self>, segment: Identity, bytes: u64) -> Result<(), JournalError> {
-        let kept = Rc::new(Kept::new(SegmentBook::new(segment, bytes)?));
+        let kept = Rc::new(Kept::new(SegmentBook::new(segment, bytes)?.with_void(&self.void)));
         self.books.borrow_mut().insert(segment, kept.clone());
         let ledger = self.clone();
         self.environment.spawn(async move { ledger.keep(&kept).await });

@@ -3,7 +3,9 @@
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::*;
-use perigee_schemas::SegmentKind;
+use crate::segment::Announces;
+use perigee_schemas::record::{Record, RecordOp};
+use perigee_schemas::{Identity, SegmentKind};
 
 /// The owner of segment 0 and of its disk.
 const OWNER: u128 = 100;
@@ -432,6 +434,28 @@ fn a_disk_that_the_master_hears_of_for_the_first_time_brings_back_nothing_that_h
 }
 
 #[test]
+fn what_is_removed_while_only_a_disk_that_is_away_knows_it_does_not_come_back() {
+    let mut stage = Stage::with_disk(offload(), 8);
+    let (shard, now_ms) = (&mut stage.shard, stage.now_ms);
+    shard.announce_copies(now_ms, OWNER, DISK, &[], true, &mut stage.status);
+    stage.put("x");
+    let generation = stage.generation("x");
+    stage.apply(&SegmentEvent::Unmounted { index: DISK });
+    stage.apply(&SegmentEvent::Unmounted { index: 0 });
+    stage.tick();
+    assert_eq!(stage.remove("by its name", true), code(Status::ObjectNotFound));
+    stage.mount_disk(DISK + 1);
+    let void = code(Status::ObjectNotFound);
+    assert_eq!(stage.announce("by its name", generation, false), void);
+    assert_eq!(stage.announce("kept", generation, false), 0);
+    stage.apply(&SegmentEvent::Unmounted { index: DISK + 1 });
+    assert_eq!(stage.remove_matching(&Pattern::any(), true), 0, "its only copy is away");
+    stage.mount_disk(DISK + 2);
+    assert_eq!(stage.announce("by a pattern", generation, true), void);
+    assert_eq!(stage.announce("of later", generation, true), 0);
+}
+
+#[test]
 fn an_announced_copy_joins_the_object_that_it_is_a_copy_of() {
     let mut stage = Stage::with_disk(offload(), 4);
     stage.put("same");
@@ -444,6 +468,32 @@ fn an_announced_copy_joins_the_object_that_it_is_a_copy_of() {
     assert_eq!(stage.lies_in("other"), [0]);
     stage.start("unfinished");
     assert_eq!(stage.announce("unfinished", 1, false), code(Status::ObjectNotFound));
+}
+
+#[test]
+fn after_a_restart_a_copy_joins_the_same_bytes_that_were_moved_since() {
+    let mut stage = Stage::with(with_offload(offload()), &[]);
+    let memory = SegmentSpec::bare(1, OWNER, 4 * EXTENT_BYTES);
+    stage.mount(SegmentSpec { announces: Announces::Objects, ..memory }, 0);
+    stage.mount_disk(DISK);
+    let record = |key: &'static str, checksum, offset| Record {
+        op: RecordOp::Commit,
+        flags: 0,
+        checksum,
+        sequence: 1,
+        generation: 9,
+        offset,
+        payload_bytes: PAYLOAD_BYTES,
+        client: Identity(WRITER),
+        key: key.as_bytes(),
+        group: b"",
+    };
+    let records = [record("moved", 1, 0), record("replaced", 2, EXTENT_BYTES)];
+    let part = Announcement { records: &records, free: &[], is_last: false };
+    assert_eq!(stage.shard.announce(stage.now_ms, 0, &part), Ok(2));
+    assert_eq!(stage.announce("moved", 5, false), 0);
+    assert_eq!(stage.lies_in("moved"), [0, DISK]);
+    assert_eq!(stage.announce("replaced", 5, false), code(Status::ObjectNotFound));
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl Follower {
                         kept.4 = record.flags;
                     }
                 }
+                RecordOp::Void => {}
             }
         }
     }
