@@ -1,5 +1,5 @@
-//! A whole store: the production service of the master with several shards, segment servers, and
-//! clients that put, get, remove and copy, while an operator empties nodes.
+//! A whole store: the production service of the master with several shards, segment servers with
+//! ledgers and disks, and clients that put, get, remove and copy, while an operator empties nodes.
 //!
 //! Promised: bytes that are found are the ones that were put; no older ones come after a put that
 //! was acknowledged, and none after a removal; while a lease runs they are not overwritten; every
@@ -55,10 +55,11 @@ struct Play {
 
 pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let random = world.fork_random();
-    let trials = *random.pick(&[Trials::Calm, Trials::Restarts, Trials::All, Trials::All]);
+    let trials = [Trials::Calm, Trials::Restarts, Trials::Nodes, Trials::All, Trials::All];
+    let trials = *random.pick(&trials);
     let contract = Rc::new(Contract::new(world, trials));
-    let size = Size::new(&random);
-    let master = Rc::new(Master::new(world, &contract)?);
+    let size = Size::new(&random, trials == Trials::Nodes || random.one_in(2));
+    let master = Rc::new(Master::new(world, &contract, size.has_disks)?);
     let node = |_| Rc::new(Node::new(world, &master, &contract, size));
     let nodes: Vec<_> = (0..random.between(1, 3)).map(node).collect();
     let client = |_| Rc::new(Client::new(world, &master, &contract, size));
@@ -106,7 +107,11 @@ impl Play {
         let working = self.clients.clone();
         self.world.until(move || working.iter().all(|client| client.has_worked())).await;
         self.world.until(move || has_drained.get()).await;
+        self.contract.note_peace();
         self.world.sleep(RELEASED).await;
+        if self.contract.trials() == Trials::Nodes {
+            self.restart_node().await;
+        }
         self.restart_master().await;
         for client in &self.clients {
             client.prove_that_all_works().await;
@@ -141,6 +146,20 @@ impl Play {
         self.master.check_nothing_is_used();
         self.master.check_all_is_held();
         self.nodes.iter().for_each(|node| node.check_nothing_is_kept());
+    }
+
+    /// Nothing goes on any more. The process of a node ends and begins again: what its disk has is
+    /// found all the same.
+    async fn restart_node(self: &Rc<Self>) {
+        let Some(client) = self.clients.first() else {
+            return;
+        };
+        let node = &self.nodes[0];
+        self.world.kill(node.host(), true);
+        self.world.revive(node.host());
+        node.begin();
+        self.world.sleep(SETTLED).await;
+        client.look_up_all().await;
     }
 
     /// Nothing goes on any more. The master's process ends and begins again: what was there is
@@ -184,13 +203,17 @@ impl Play {
         let hosts = match self.contract.trials() {
             Trials::Calm => return 0,
             Trials::Restarts => vec![self.master.host()],
+            Trials::Nodes => {
+                let nodes = self.nodes.iter().map(|node| node.host());
+                nodes.chain([self.master.host()]).collect()
+            }
             Trials::All => hosts.collect(),
         };
         let ended = self.clone();
         let trouble = Trouble::new(&self.world, hosts, false, begin)
             .with_end(move |host| ended.note_end(host));
         let is_over = || self.clients.iter().all(|client| client.has_worked());
-        match self.contract.keeps_all() {
+        match self.contract.is_fair() {
             true => trouble.restart(is_over).await,
             false => trouble.make(is_over).await,
         }

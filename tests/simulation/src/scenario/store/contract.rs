@@ -29,6 +29,8 @@ pub(super) enum Trials {
     Calm,
     /// The master's process ends and begins again, and nothing else goes wrong.
     Restarts,
+    /// The processes of nodes end and begin again, too. They have disks.
+    Nodes,
     /// Whatever can go wrong.
     All,
 }
@@ -41,6 +43,8 @@ pub(super) struct Contract {
     binding: Cell<Binding>,
     /// What was put before that moment may be gone: its owner has taken it away.
     lost: Cell<Duration>,
+    /// Nothing happens any more.
+    is_in_peace: Cell<bool>,
     /// Owners that are saying what they have.
     returning: Rc<Cell<u32>>,
     /// When a master or the membership of a segment began again: writers of before may still write.
@@ -62,6 +66,7 @@ impl Contract {
             trials,
             binding: Cell::default(),
             lost: Cell::default(),
+            is_in_peace: Cell::new(false),
             returning: Rc::default(),
             upheaval: Cell::new(None),
         }
@@ -78,7 +83,20 @@ impl Contract {
 
     /// Whether nothing but the master's process ends: what is acknowledged stays.
     pub(super) fn keeps_all(&self) -> bool {
+        matches!(self.trials, Trials::Calm | Trials::Restarts)
+    }
+
+    /// Whether every fault is a process that ends.
+    pub(super) fn is_fair(&self) -> bool {
         self.trials != Trials::All
+    }
+
+    pub(super) fn note_peace(&self) {
+        self.is_in_peace.set(true);
+    }
+
+    pub(super) fn is_in_peace(&self) -> bool {
+        self.is_in_peace.get()
     }
 
     /// The master's process ends now. Where other things go wrong too, an owner may not have been
@@ -112,6 +130,7 @@ impl Contract {
             checksum: crc32c(&payload),
             payload,
             is_pinned,
+            is_demoted: Cell::new(false),
             asked: self.world.now(),
             started: Cell::new(None),
             is_ending: Cell::new(false),
@@ -136,6 +155,15 @@ impl Contract {
     /// The master has answered that these bytes, or later ones, can be read.
     pub(super) fn note_ended(&self, version: &Version) {
         version.ended.set(Some(self.world.now()));
+    }
+
+    /// The master has heard that a disk has these bytes.
+    pub(super) fn note_demoted(&self, key: &str, checksum: u32) {
+        let keys = self.keys.borrow();
+        let version = keys.get(key).and_then(|history| history.version(checksum));
+        if let Some(version) = version {
+            version.is_demoted.set(true);
+        }
     }
 
     /// A removal is about to be asked for.
@@ -185,7 +213,12 @@ impl Contract {
         let is_broken = history.is_some_and(|history| {
             let now = self.world.now();
             let mut leases = history.leases.iter();
-            leases.any(|lease| lease.holds(removal.asked, now, epoch) && history.is_of(lease))
+            // What an owner has brought back is another object to the master.
+            let since = self.binding.get().lookups;
+            leases.any(|lease| {
+                let is_seen = lease.asked >= since;
+                is_seen && lease.holds(removal.asked, now, epoch) && history.is_of(lease)
+            })
         });
         self.world.check(!is_broken, || {
             format!("{} was removed without force under a lease", removal.key)
@@ -234,8 +267,13 @@ impl Contract {
     /// evicted, that holds for those that were pinned hard and not removed since.
     pub(super) fn must_be_there(&self, key: &str, asked: Duration, were_evicted: bool) -> bool {
         let keys = self.keys.borrow();
-        let is_there = |history: &History| history.is_there(asked, were_evicted, self.lost.get());
-        self.keeps_all() && keys.get(key).is_some_and(is_there)
+        let Some(history) = keys.get(key) else {
+            return false;
+        };
+        let is_in_memory =
+            self.keeps_all() && history.is_there(asked, were_evicted, self.lost.get());
+        let is_on_disk = self.is_fair() && self.is_in_peace() && history.is_on_disk(asked);
+        is_in_memory || is_on_disk
     }
 
     /// Whether nothing but a fault can keep a version that was found from being read.

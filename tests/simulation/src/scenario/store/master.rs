@@ -7,6 +7,7 @@ use crate::random::Random;
 use crate::world::World;
 use perigee_flags::ProcessEnvironment as Variables;
 use perigee_master::{SegmentSpec, ShardGauges};
+use perigee_schemas::SegmentKind;
 use perigee_service::config::{MasterConfig, MasterStart};
 use perigee_service::{MasterShard, ShardStart};
 use perigee_shard::Environment;
@@ -40,13 +41,17 @@ pub(super) struct Master {
 }
 
 impl Master {
-    pub(super) fn new(world: &Rc<World>, contract: &Rc<Contract>) -> Result<Self, String> {
+    pub(super) fn new(
+        world: &Rc<World>,
+        contract: &Rc<Contract>,
+        has_disks: bool,
+    ) -> Result<Self, String> {
         let random = world.fork_random();
         Ok(Self {
             world: world.clone(),
             contract: contract.clone(),
             host: world.add_host(),
-            config: config(&random)?,
+            config: config(&random, has_disks)?,
             // Time for a run costs steps. More than half a second would look like a stall to the
             // registry.
             pace: Duration::from_millis(random.between(50, 400)),
@@ -145,15 +150,22 @@ impl Master {
         self.shards.borrow().first().cloned()
     }
 
-    /// Mounted segments and their numbers.
+    /// Mounted segments of memory and their numbers.
     pub(super) fn segments(&self) -> Vec<(u32, Arc<SegmentSpec>)> {
+        let mut mounted = self.mounted();
+        mounted.retain(|(_, spec)| spec.kind == SegmentKind::Memory);
+        mounted
+    }
+
+    /// Mounted segments and disks, and their numbers.
+    fn mounted(&self) -> Vec<(u32, Arc<SegmentSpec>)> {
         self.first().map_or_else(Vec::new, |first| first.segments())
     }
 
     /// Whether an answer of a life of the master still holds for a segment.
     pub(super) fn is_mounted(&self, epoch: u64, segment: u128) -> bool {
         let is_it = |(_, spec): &(u32, Arc<SegmentSpec>)| spec.id == segment;
-        epoch == self.epoch.get() && self.segments().iter().any(is_it)
+        epoch == self.epoch.get() && self.mounted().iter().any(is_it)
     }
 
     /// Panics if records of a shard disagree. Ends the run if two shards hold a byte of a segment;
@@ -193,6 +205,8 @@ impl Master {
         for gauges in shards.iter().flat_map(|shard| shard.segment_gauges()) {
             *held.entry(gauges.segment).or_default() += gauges.capacity_bytes;
         }
+        // Disks hold no bytes of the master's.
+        held.retain(|_, bytes| *bytes > 0);
         held
     }
 
@@ -213,15 +227,25 @@ impl Master {
 }
 
 /// Settings of a run, read as those of a program.
-fn config(random: &Random) -> Result<Box<MasterConfig>, String> {
+fn config(random: &Random, has_disks: bool) -> Result<Box<MasterConfig>, String> {
+    let watermarks: &[&str] = if has_disks { &["0.3", "0.6"] } else { &["0.5", "0.9", "1.0"] };
     let flags = [
         ("rpc_shards", random.between(1, 4).to_string()),
         ("default_kv_lease_ttl", random.between(1_000, 10_000).to_string()),
-        ("eviction_high_watermark_ratio", (*random.pick(&["0.5", "0.9", "1.0"])).to_owned()),
+        ("eviction_high_watermark_ratio", (*random.pick(watermarks)).to_owned()),
         ("verify_segments", random.one_in(2).to_string()),
         ("put_start_discard_timeout_sec", (*random.pick(&["2", "30"])).to_owned()),
     ];
-    let arguments = flags.map(|(name, value)| format!("--{name}={value}"));
+    let disks = [
+        ("enable_offload", "true".to_owned()),
+        ("offload_on_evict", random.one_in(2).to_string()),
+        ("offload_force_evict", random.one_in(2).to_string()),
+        ("promotion_on_hit", random.one_in(2).to_string()),
+        ("promotion_admission_threshold", random.between(1, 2).to_string()),
+    ];
+    let disks = disks.into_iter().filter(|_| has_disks);
+    let arguments: Vec<String> =
+        flags.into_iter().chain(disks).map(|(name, value)| format!("--{name}={value}")).collect();
     match MasterConfig::load(&arguments, &Variables::of(&[])) {
         Ok(MasterStart::Serve(config)) => Ok(config),
         other => Err(format!("The settings of a run: {other:?}")),

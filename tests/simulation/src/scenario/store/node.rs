@@ -4,8 +4,11 @@
 //! segment.
 
 mod carrier;
+mod disk;
+mod disk_bell;
 mod membership;
 
+use self::disk_bell::DiskBell;
 use super::contract::Contract;
 use super::link::Link;
 use super::master::Master;
@@ -19,7 +22,7 @@ use perigee_memory::Segment;
 use perigee_memory::segment::{Populate, SegmentOptions};
 use perigee_schemas::{Identity, SegmentKind};
 use perigee_shard::Environment;
-use perigee_store::ledger::SegmentLedger;
+use perigee_store::ledger::{SegmentLedger, VoidCopies};
 use perigee_transfer::{SegmentClient, SegmentShardServer, SegmentTable};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -51,6 +54,8 @@ struct Life {
     server: Rc<SegmentShardServer<SimulatedEnvironment>>,
     mover: SegmentClient<SimulatedEnvironment>,
     ledger: Rc<Ledger>,
+    /// Copies on its disk that the master has said are void.
+    void: VoidCopies,
     /// What it lends; memory first.
     offers: RefCell<Vec<Offer>>,
     /// Mount requests so far.
@@ -60,6 +65,8 @@ struct Life {
     must_renew: Cell<Option<u64>>,
     /// The master has broken off.
     hurry: Rc<Cell<bool>>,
+    /// Has work for its disk done; nothing without one.
+    bell: Rc<DiskBell>,
 }
 
 impl Node {
@@ -106,6 +113,9 @@ impl Node {
         environment.spawn(async move { server.serve().await });
         let (node, link) = (self.clone(), self.link(&environment, life.client));
         environment.spawn(async move { node.beat(&beating, &link).await });
+        if self.size.has_disks {
+            environment.spawn(self.clone().keep_disk(life.clone()));
+        }
         let (node, link) = (self.clone(), self.link(&environment, life.client));
         environment.spawn(async move { node.carry(&life, &link).await });
     }
@@ -117,10 +127,10 @@ impl Node {
     fn make_life(&self, environment: &SimulatedEnvironment) -> Result<Life, String> {
         let client = Identity(u128::from(self.random.next()));
         let table = Arc::new(SegmentTable::default());
-        let hurry = Rc::new(Cell::new(false));
+        let (hurry, void) = (Rc::new(Cell::new(false)), VoidCopies::default());
         let (master, lost) = (self.master.address(), hurry.clone());
         let is_lost = move || lost.set(true);
-        let ledger = Ledger::new(environment, client, move || vec![master], is_lost);
+        let ledger = Ledger::new(environment, client, move || vec![master], is_lost, &void);
         let offer = self.make_segment(&table, &ledger)?;
         let server = SegmentShardServer::listen(environment, self.address(), table.clone(), client);
         Ok(Life {
@@ -129,11 +139,13 @@ impl Node {
             server: Rc::new(server.map_err(|error| error.to_string())?),
             mover: SegmentClient::new(environment.clone(), client, TRANSFER_DEADLINE),
             ledger,
+            void,
             offers: RefCell::new(vec![offer]),
             mounts: Cell::new(0),
             has_moves: Cell::new(false),
             must_renew: Cell::new(None),
             hurry,
+            bell: Rc::default(),
         })
     }
 
@@ -178,6 +190,7 @@ impl Node {
         self.is_stopped.set(true);
         if let Some(life) = &*self.life.borrow() {
             life.ledger.stop();
+            life.bell.stop();
             life.server.stop();
             life.mover.stop();
         }

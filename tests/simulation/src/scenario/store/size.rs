@@ -1,5 +1,5 @@
-//! How large a store is played: a roomy one, or a crowded one, where calls for the same few keys
-//! and bytes collide.
+//! How large a store is played: a roomy one, a crowded one, where calls for the same few keys and
+//! bytes collide, or one whose memory is small beside its disks.
 //! Invariant: any payload fits into each segment, and what is pinned leaves room for others.
 
 use crate::random::Random;
@@ -14,16 +14,27 @@ pub(super) struct Size {
     pub(super) segment_bytes: (u64, u64),
     /// Longest pause of a client between two calls.
     pub(super) pause_max: Duration,
+    pub(super) has_disks: bool,
 }
 
 impl Size {
-    pub(super) fn new(random: &Random) -> Self {
+    pub(super) fn new(random: &Random, has_disks: bool) -> Self {
+        if has_disks {
+            return Self {
+                keys: random.between(6, 20),
+                payload_bytes_max: 60_000,
+                segment_bytes: (64 << 10, 160 << 10),
+                pause_max: Duration::from_millis(1000),
+                has_disks,
+            };
+        }
         if random.one_in(2) {
             return Self {
                 keys: 5,
                 payload_bytes_max: 150_000,
                 segment_bytes: (512 << 10, 2 << 20),
                 pause_max: Duration::from_secs(4),
+                has_disks,
             };
         }
         Self {
@@ -31,6 +42,7 @@ impl Size {
             payload_bytes_max: 24_000,
             segment_bytes: (64 << 10, 160 << 10),
             pause_max: Duration::from_millis(500),
+            has_disks,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The bodies of calls to the master, and of their answers.
 
+pub(super) mod disk;
+
 use crate::world::World;
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
 use perigee_rpc::{Location, ReplySegment};
@@ -59,6 +61,7 @@ pub(super) struct Mounting<'a> {
 pub(super) struct Pong {
     pub(super) must_mount: bool,
     pub(super) has_moves: bool,
+    pub(super) has_disk_work: bool,
     /// Which life of the master has answered.
     pub(super) epoch: u64,
 }
@@ -113,6 +116,7 @@ pub(super) fn pong(body: &[u8]) -> Option<Pong> {
     Some(Pong {
         must_mount: reply.state() != 0,
         has_moves: reply.has_moves(),
+        has_disk_work: reply.has_disk_work(),
         epoch: reply.epoch(),
     })
 }

@@ -6,8 +6,8 @@ use crate::scenario::store::contract::{Lease, Version};
 use crate::scenario::store::wire;
 use perigee_memory::ByteRangeMut;
 use perigee_rpc::LocatedBatch;
-use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::{SegmentKind, Status};
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
 use std::rc::Rc;
 use std::time::Duration;
@@ -154,7 +154,10 @@ impl Client {
 
     /// Bytes under a lease may be out of reach, but not overwritten.
     fn judge(&self, found: &Found, place: &ReplicaAddress, error: &TransferError) {
-        let is_overwritten = matches!(error, TransferError::Stale | TransferError::Checksum { .. });
+        // A loss of power may have torn what lies on a disk.
+        let is_torn = place.segment.kind == Some(SegmentKind::Disk) && !self.contract.is_fair();
+        let is_overwritten =
+            !is_torn && matches!(error, TransferError::Stale | TransferError::Checksum { .. });
         let is_leased = self.world.now() < found.lease.end;
         let is_mounted = self.master.is_mounted(found.lease.epoch, place.segment.id.0);
         let must_be_there = is_leased && is_mounted && self.contract.is_settled();

@@ -11,6 +11,8 @@ pub(crate) struct Version {
     pub(crate) payload: Vec<u8>,
     pub(crate) checksum: u32,
     pub(super) is_pinned: bool,
+    /// Whether the master has heard that a disk has it.
+    pub(super) is_demoted: Cell<bool>,
     /// When its start was asked for, and when that was answered.
     pub(super) asked: Duration,
     pub(super) started: Cell<Option<Duration>>,
@@ -112,6 +114,28 @@ impl History {
         let is_before =
             |version: &Rc<Version>| !version.is_ending.get() || version.has_ended_by(lease.asked);
         self.versions.iter().all(is_before)
+    }
+
+    /// Whether the last version had ended by that time, a disk has it and none before, and nothing
+    /// that may have replaced or removed it was asked for since it began. Of a key of which a disk
+    /// may not know yet that an older copy is void, no copy is believed.
+    pub(super) fn is_on_disk(&self, asked: Duration) -> bool {
+        let is_kept = |version: &Rc<Version>| {
+            let is_before = |other: &Rc<Version>| {
+                Rc::ptr_eq(other, version)
+                    || !other.is_ending.get()
+                    || (other.has_ended_by(version.asked) && !other.is_demoted.get())
+            };
+            let mut removals = self.removals.iter();
+            let is_removed = |answered: &Cell<Option<Duration>>| {
+                answered.get().is_none_or(|answered| answered >= version.asked)
+            };
+            version.is_demoted.get()
+                && version.has_ended_by(asked)
+                && self.versions.iter().all(is_before)
+                && !removals.any(|(_, answered)| is_removed(answered))
+        };
+        self.versions.iter().any(is_kept)
     }
 
     /// Whether a version, pinned if need be and put since that moment, had ended by that time and

@@ -2,11 +2,12 @@
 //! there is announced, and what is void is made so.
 //! Invariant: the folder stays from life to life, and with it the disk's name.
 
+use super::disk_bell::DiskBell;
 use super::{Life, Node};
 use crate::environment::SimulatedEnvironment;
 use crate::scenario::store::contract::Contract;
 use crate::scenario::store::link::{CALL_DEADLINE, Link};
-use crate::scenario::store::wire::{self, Mounting, Offer};
+use crate::scenario::store::wire::{self, Mounting, Offer, disk as calls};
 use crate::world::World;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::frame::MessageKind;
@@ -14,12 +15,13 @@ use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_shard::Environment;
 use perigee_ssd::{Answer, Disk, DiskOptions, OpenedDisk, Unanswered};
 use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, Writer};
+use perigee_store::ledger::VoidCopies;
 use perigee_transfer::SegmentTable;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The smallest segments of a log, and so many that none is used again in a run.
@@ -33,21 +35,12 @@ const LATE_IN_PEACE: Duration = Duration::from_secs(5);
 /// Pause before a master that did not take the disk is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the tasks of a disk wait for, and what they share.
-pub(super) struct DiskBell {
-    rings: Arc<AtomicU64>,
-    /// How often all was mounted.
-    mounts: Cell<u64>,
-    /// Objects are on their way, or the disk is being announced.
-    is_taken: Cell<bool>,
-    is_over: Cell<bool>,
-}
-
 /// The process of a node as the code for its disk sees it.
 struct Owner {
     world: Rc<World>,
     environment: SimulatedEnvironment,
     table: Arc<SegmentTable>,
+    void: VoidCopies,
     bell: Rc<DiskBell>,
     calls: Calls,
 }
@@ -58,6 +51,7 @@ struct Calls {
     contract: Rc<Contract>,
     client: Identity,
     link: Link,
+    bell: Rc<DiskBell>,
     /// Checksums of what is on its way to the disk, by key and generation.
     taken: RefCell<BTreeMap<(String, u64), u32>>,
 }
@@ -71,33 +65,6 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Default for DiskBell {
-    fn default() -> Self {
-        Self {
-            rings: Arc::default(),
-            mounts: Cell::new(1),
-            is_taken: Cell::new(false),
-            is_over: Cell::new(false),
-        }
-    }
-}
-
-impl DiskBell {
-    pub(super) fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// All was mounted again.
-    pub(super) fn note_mounted(&self) {
-        self.mounts.set(self.mounts.get() + 1);
-        self.ring();
-    }
-
-    pub(super) fn stop(&self) {
-        self.is_over.set(true);
-    }
-}
-
 impl Node {
     /// Opens the disk, lends it, and has it filled and kept until the process ends.
     pub(super) async fn keep_disk(self: Rc<Self>, life: Rc<Life>) {
@@ -105,7 +72,8 @@ impl Node {
         let Some(opened) = self.open_disk(&environment, &life).await else { return };
         let OpenedDisk { disk, spec, survivors } = opened;
         life.table.insert_disk(spec.id, disk.clone());
-        *life.disk.borrow_mut() = Some(disk.clone());
+        life.bell.is_open.set(true);
+        *life.bell.returning.borrow_mut() = Some(self.contract.begin_return());
         let offer = Offer {
             id: spec.id,
             bytes: spec.capacity_bytes,
@@ -118,16 +86,14 @@ impl Node {
             self.world.sleep(PAUSE).await;
         }
         link.close();
-        let returning = self.contract.begin_return();
         let owned = vec![OwnedDisk { id: spec.id, disk: disk.clone(), found: survivors }];
         let writer = Writer::new(self.owner(&environment, &life), &owned);
         let keeper = Keeper::new(self.owner(&environment, &life), owned);
         environment.spawn(async move { writer.run().await });
         keeper.run().await;
-        drop(returning);
+        life.bell.returning.take();
         let _ = disk.close().within(&environment, OPEN_MAX).await;
         life.table.remove_disk(spec.id);
-        life.disk.take();
     }
 
     async fn open_disk(
@@ -146,17 +112,12 @@ impl Node {
             }),
         };
         let opening = Disk::open::<SimulatedEnvironment>(environment.mailbox(), options);
-        match opening.within(environment, OPEN_MAX).await {
-            Ok(Ok(opened)) => Some(opened),
-            Ok(Err(error)) => {
-                self.world.violate(format!("A disk was not opened: {error}"));
-                None
-            }
-            Err(error) => {
-                self.world.violate(format!("A disk was not opened: {error}"));
-                None
-            }
-        }
+        let opened = opening.within(environment, OPEN_MAX).await;
+        let is_open = matches!(opened, Ok(Ok(_)));
+        // A process that stands still is late.
+        let is_explained = opened.is_err() && !self.contract.is_fair();
+        self.world.check(is_open || is_explained, || format!("A disk was not opened: {opened:?}"));
+        opened.ok().and_then(Result::ok)
     }
 
     async fn mount_disk(&self, life: &Life, link: &Link, offer: &Offer) -> bool {
@@ -173,12 +134,14 @@ impl Node {
             world: self.world.clone(),
             environment: environment.clone(),
             table: life.table.clone(),
+            void: life.void.clone(),
             bell: life.bell.clone(),
             calls: Calls {
                 world: self.world.clone(),
                 contract: self.contract.clone(),
                 client: life.client,
                 link: self.link(environment, life.client),
+                bell: life.bell.clone(),
                 taken: RefCell::default(),
             },
         }
@@ -201,8 +164,14 @@ impl DiskOwner for Owner {
         self.bell.mounts.get()
     }
 
+    fn void(&self) -> &VoidCopies {
+        &self.void
+    }
+
     fn withdraw(&self, disk: Identity) {
-        self.world.violate(format!("Disk {disk} was taken out of use without a fault"));
+        let is_explained = !self.calls.contract.is_fair();
+        self.world.check(is_explained, || format!("Disk {disk} was taken out of use"));
+        self.table.remove_disk(disk);
     }
 
     async fn in_order(&self) -> Turn<'_> {
@@ -228,8 +197,7 @@ impl DiskOwner for Owner {
             false => LATE,
         };
         let (bell, before) = (self.bell.clone(), *heard);
-        let is_rung =
-            move || bell.is_over.get() || bell.rings.load(Ordering::Relaxed) != before;
+        let is_rung = move || bell.is_over.get() || bell.rings.load(Ordering::Relaxed) != before;
         self.world.until_at_most(pause.max(least), is_rung).await;
         *heard = self.bell.rings.load(Ordering::Relaxed);
         let is_over = self.bell.is_over.get();
@@ -271,7 +239,7 @@ impl Calls {
 
 impl DiskCalls for Calls {
     async fn fetch_demotions(&self, limit: u32) -> Result<DemotionBatch, CallError> {
-        let body = wire::fetch_demotions(self.client, limit);
+        let body = calls::fetch_demotions(self.client, limit);
         let decode = |body: &[u8]| DemotionBatch::decode(body).ok();
         let batch = self.ask(MessageKind::FetchDemotions, &body, decode).await?;
         let named = batch.keys.iter().zip(&batch.sources).zip(&batch.checksum);
@@ -281,8 +249,8 @@ impl DiskCalls for Calls {
     }
 
     async fn end_demotions(&self, ended: &[EndedDemotion<'_>]) -> Result<Vec<Status>, CallError> {
-        let body = wire::end_demotions(self.client, ended);
-        let read = |body: &[u8]| wire::statuses(body, ended.len());
+        let body = calls::end_demotions(self.client, ended);
+        let read = |body: &[u8]| calls::statuses(body, ended.len());
         let verdicts = self.ask(MessageKind::EndDemotions, &body, read).await?;
         for (one, verdict) in ended.iter().zip(&verdicts) {
             let taken = self.taken.borrow_mut().remove(&(one.key.to_owned(), one.generation));
@@ -299,8 +267,8 @@ impl DiskCalls for Calls {
         disk: Identity,
         limit: u32,
     ) -> Result<Result<Vec<Tombstone>, Status>, CallError> {
-        let body = wire::fetch_tombstones(self.client, disk, limit);
-        self.ask(MessageKind::FetchTombstones, &body, wire::tombstones).await
+        let body = calls::fetch_tombstones(self.client, disk, limit);
+        self.ask(MessageKind::FetchTombstones, &body, calls::tombstones).await
     }
 
     async fn confirm_tombstones(
@@ -308,7 +276,7 @@ impl DiskCalls for Calls {
         disk: Identity,
         numbers: &[u64],
     ) -> Result<Status, CallError> {
-        let body = wire::confirm_tombstones(self.client, disk, numbers);
+        let body = calls::confirm_tombstones(self.client, disk, numbers);
         self.ask_one(MessageKind::ConfirmTombstones, &body).await
     }
 
@@ -318,13 +286,17 @@ impl DiskCalls for Calls {
         copies: &[FoundCopy<'_>],
         is_last: bool,
     ) -> Result<Vec<Status>, CallError> {
-        let body = wire::announce_copies(self.client, disk, copies, is_last);
-        let read = |body: &[u8]| wire::statuses(body, copies.len());
-        self.ask(MessageKind::AnnounceCopies, &body, read).await
+        let body = calls::announce_copies(self.client, disk, copies, is_last);
+        let read = |body: &[u8]| calls::statuses(body, copies.len());
+        let verdicts = self.ask(MessageKind::AnnounceCopies, &body, read).await?;
+        if is_last {
+            self.bell.returning.take();
+        }
+        Ok(verdicts)
     }
 
     async fn tell_recycled(&self, disk: Identity, oldest: u32) -> Result<Status, CallError> {
-        let body = wire::recycled(self.client, disk, oldest);
+        let body = calls::recycled(self.client, disk, oldest);
         self.ask_one(MessageKind::Recycled, &body).await
     }
 

@@ -40,17 +40,20 @@ impl Node {
             return REMOUNT_PAUSE;
         };
         life.has_moves.set(pong.has_moves);
+        if pong.has_disk_work {
+            life.bell.ring();
+        }
         if pong.must_mount && self.mount_again(life, link, pong.epoch).await.is_none() {
             return REMOUNT_PAUSE;
         }
         HEARTBEAT
     }
 
-    /// Mounts what is new.
+    /// Mounts memory that is new.
     async fn mount_new(&self, life: &Life, link: &Link) {
         life.mounts.set(life.mounts.get() + 1);
-        let offers = life.offers.borrow().clone();
-        let announces: Vec<_> = offers.iter().map(|offer| (offer.id, Announces::Space)).collect();
+        let offers = [life.memory()];
+        let announces = [(offers[0].id, Announces::Space)];
         let mounting = Mounting {
             offers: &offers,
             announces: &announces,
@@ -78,6 +81,7 @@ impl Node {
         let mounted = link.ask(MessageKind::Mount, &wire::mount(life.client, &mounting)).await;
         if mounted.is_some() {
             life.ledger.mounted();
+            life.bell.note_mounted(&self.contract);
         }
         mounted
     }

@@ -5,7 +5,7 @@ use perigee_rpc::{EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 
-pub(in super::super) fn fetch_demotions(client: Identity, limit: u32) -> Vec<u8> {
+pub(crate) fn fetch_demotions(client: Identity, limit: u32) -> Vec<u8> {
     let mut builder = Builder::new();
     let (client_high, client_low) = (client.high(), client.low());
     let args = master::FetchDemotionsRequestArgs { client_high, client_low, limit };
@@ -13,7 +13,7 @@ pub(in super::super) fn fetch_demotions(client: Identity, limit: u32) -> Vec<u8>
     finished(builder, root)
 }
 
-pub(in super::super) fn end_demotions(client: Identity, ended: &[EndedDemotion<'_>]) -> Vec<u8> {
+pub(crate) fn end_demotions(client: Identity, ended: &[EndedDemotion<'_>]) -> Vec<u8> {
     let mut builder = Builder::new();
     let keys: Vec<&str> = ended.iter().map(|one| one.key).collect();
     let generation: Vec<u64> = ended.iter().map(|one| one.generation).collect();
@@ -31,7 +31,7 @@ pub(in super::super) fn end_demotions(client: Identity, ended: &[EndedDemotion<'
     finished(builder, root)
 }
 
-pub(in super::super) fn fetch_tombstones(client: Identity, disk: Identity, limit: u32) -> Vec<u8> {
+pub(crate) fn fetch_tombstones(client: Identity, disk: Identity, limit: u32) -> Vec<u8> {
     let mut builder = Builder::new();
     let args = master::FetchTombstonesRequestArgs {
         client_high: client.high(),
@@ -44,9 +44,10 @@ pub(in super::super) fn fetch_tombstones(client: Identity, disk: Identity, limit
     finished(builder, root)
 }
 
-pub(in super::super) fn tombstones(body: &[u8]) -> Option<Result<Vec<Tombstone>, Status>> {
+pub(crate) fn tombstones(body: &[u8]) -> Option<Result<Vec<Tombstone>, Status>> {
     let reply = decode::<master::FetchTombstonesReply<'_>>(body).ok()?;
-    if let Err(status) = Status::from_peer(reply.status()).ok() {
+    let status = Status::from_peer(reply.status());
+    if status != Status::Ok {
         return Some(Err(status));
     }
     let columns = reply.number()?.iter().zip(reply.hash()?).zip(reply.generation()?);
@@ -54,11 +55,7 @@ pub(in super::super) fn tombstones(body: &[u8]) -> Option<Result<Vec<Tombstone>,
     Some(Ok(columns.map(one).collect()))
 }
 
-pub(in super::super) fn confirm_tombstones(
-    client: Identity,
-    disk: Identity,
-    numbers: &[u64],
-) -> Vec<u8> {
+pub(crate) fn confirm_tombstones(client: Identity, disk: Identity, numbers: &[u64]) -> Vec<u8> {
     let mut builder = Builder::new();
     let args = master::ConfirmTombstonesRequestArgs {
         client_high: client.high(),
@@ -71,7 +68,7 @@ pub(in super::super) fn confirm_tombstones(
     finished(builder, root)
 }
 
-pub(in super::super) fn announce_copies(
+pub(crate) fn announce_copies(
     client: Identity,
     disk: Identity,
     copies: &[FoundCopy<'_>],
@@ -101,7 +98,7 @@ pub(in super::super) fn announce_copies(
     finished(builder, root)
 }
 
-pub(in super::super) fn recycled(client: Identity, disk: Identity, oldest: u32) -> Vec<u8> {
+pub(crate) fn recycled(client: Identity, disk: Identity, oldest: u32) -> Vec<u8> {
     let mut builder = Builder::new();
     let args = master::RecycledRequestArgs {
         client_high: client.high(),
@@ -115,7 +112,7 @@ pub(in super::super) fn recycled(client: Identity, disk: Identity, oldest: u32) 
 }
 
 /// One verdict for each of so many copies, demotions or segments.
-pub(in super::super) fn statuses(body: &[u8], count: usize) -> Option<Vec<Status>> {
+pub(crate) fn statuses(body: &[u8], count: usize) -> Option<Vec<Status>> {
     let reply = decode::<master::StatusReply<'_>>(body).ok()?;
     let statuses: Vec<Status> = reply.status()?.iter().map(Status::from_peer).collect();
     (statuses.len() == count).then_some(statuses)

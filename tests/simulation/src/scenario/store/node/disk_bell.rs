@@ -1,0 +1,51 @@
+//! What the tasks of a disk wait for. Invariant: a ring between two looks is not lost.
+
+use crate::scenario::store::contract::{Contract, OwnerReturn};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the tasks of a disk wait for, and what they share.
+pub(super) struct DiskBell {
+    pub(super) rings: Arc<AtomicU64>,
+    /// How often all was mounted.
+    pub(super) mounts: Cell<u64>,
+    pub(super) is_open: Cell<bool>,
+    /// Objects are on their way, or the disk is being announced.
+    pub(super) is_taken: Cell<bool>,
+    pub(super) is_over: Cell<bool>,
+    /// Until all that it has is announced.
+    pub(super) returning: RefCell<Option<OwnerReturn>>,
+}
+
+impl Default for DiskBell {
+    fn default() -> Self {
+        Self {
+            rings: Arc::default(),
+            mounts: Cell::new(1),
+            is_open: Cell::new(false),
+            is_taken: Cell::new(false),
+            is_over: Cell::new(false),
+            returning: RefCell::default(),
+        }
+    }
+}
+
+impl DiskBell {
+    pub(super) fn ring(&self) {
+        self.rings.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All was mounted again.
+    pub(super) fn note_mounted(&self, contract: &Contract) {
+        self.mounts.set(self.mounts.get() + 1);
+        if self.is_open.get() {
+            *self.returning.borrow_mut() = Some(contract.begin_return());
+        }
+        self.ring();
+    }
+
+    pub(super) fn stop(&self) {
+        self.is_over.set(true);
+    }
+}
