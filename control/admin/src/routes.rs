@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 /// All routes.
 pub(crate) fn router(shared: RouteContext) -> Router {
-    let quotas = get(quotas::quota_off).put(quotas::set_quota).delete(quotas::quota_off);
+    let quotas = get(quotas::quotas).put(quotas::set_quota).delete(quotas::remove_quota);
     Router::new()
         .route("/", get(overview::index))
         .route("/livez", get(|| async { "ok" }))

@@ -7,6 +7,7 @@ mod client;
 mod features;
 mod own;
 mod storage;
+mod tenants;
 
 use crate::family::Family;
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ const GROUPS: &[&[Family]] = &[
     storage::EVICTION,
     features::PROMOTION,
     features::HIGH_AVAILABILITY,
+    tenants::QUOTAS,
     own::FAMILIES,
     client::MOONCAKE,
     client::OWN,
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn all_families_of_a_mooncake_master_are_served_with_their_types() {
-        assert_eq!(MOONCAKE.lines().count(), 140);
+        assert_eq!(MOONCAKE.lines().count(), 151);
         for line in MOONCAKE.lines() {
             let (name, word) = line.split_once(' ').unwrap();
             let (_, family) = find(name).unwrap_or_else(|| panic!("{name} is missing"));

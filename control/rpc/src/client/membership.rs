@@ -4,7 +4,7 @@
 use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE, SEGMENTS_LISTED_MAX};
-use crate::reply::{SegmentPage, SegmentUse};
+use crate::reply::{SegmentPage, SegmentUse, TenantUse, tenant_uses};
 use crate::request::{LentSegments, MountForm, SegmentOffer, identities, mount, strings};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
@@ -143,6 +143,20 @@ impl MasterClient {
         Ok(disks.collect())
     }
 
+    /// The tenants with quotas, bytes or objects, as many as an answer has room for; `None` where
+    /// there are no quotas.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn tenants(&self) -> Result<Option<Vec<TenantUse>>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let args = master::QuerySegmentsRequestArgs { tenants: true, ..Default::default() };
+            let root = master::QuerySegmentsRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(MessageKind::QuerySegments, true, encode, tenant_uses)
+    }
+
     fn list(&self, names: &[&str], disks: bool) -> Result<Vec<SegmentUse>, CallError> {
         let (mut segments, mut from) = (Vec::new(), 0);
         loop {
@@ -164,7 +178,7 @@ impl MasterClient {
     ) -> Result<SegmentPage, CallError> {
         let encode = |builder: &mut Builder| {
             let names = Some(strings(builder, names));
-            let args = master::QuerySegmentsRequestArgs { names, from, disks };
+            let args = master::QuerySegmentsRequestArgs { names, from, disks, tenants: false };
             let root = master::QuerySegmentsRequest::create(builder, &args);
             builder.finish_minimal(root);
         };

@@ -5,9 +5,7 @@ use crate::size::size_text;
 use perigee_rpc::SegmentUse;
 use std::fmt::Write as _;
 
-const COLUMNS: usize = 7;
-const HEADERS: [&str; COLUMNS] =
-    ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT", "REACHED"];
+const HEADERS: [&str; 7] = ["SEGMENT", "USED", "CAPACITY", "FULL", "STATE", "DATA PORT", "REACHED"];
 
 /// Mooncake's segment states as words.
 pub(super) fn state_word(state: u8) -> &'static str {
@@ -48,7 +46,7 @@ pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<St
         size_text(capacity),
         share_text(used, capacity)
     );
-    push_columns(&mut text, &rows);
+    push_columns(&mut text, &rows, 3);
     let unreached = obstacles.iter().flatten().count();
     if unreached > 0 {
         let _ = write!(
@@ -77,11 +75,11 @@ pub(super) fn disks_text(disks: &[SegmentUse], obstacles: &[Option<String>]) -> 
         size_text(capacity),
         share_text(used, capacity)
     );
-    push_columns(&mut text, &rows);
+    push_columns(&mut text, &rows, 3);
     text
 }
 
-fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
+fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; 7] {
     let segment = &one.segment;
     [
         segment.name.escape_debug().to_string(),
@@ -94,13 +92,18 @@ fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     ]
 }
 
-fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
+/// Adds rows; the columns behind the first are numbers, as far as `numbers` says.
+pub(super) fn push_columns<const COLUMNS: usize>(
+    text: &mut String,
+    rows: &[[String; COLUMNS]],
+    numbers: usize,
+) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let is_number = (1..=3).contains(&column);
+            let is_number = (1..=numbers).contains(&column);
             let _ = match is_number {
                 true => write!(line, "{cell:>width$}  "),
                 false => write!(line, "{cell:<width$}  "),
@@ -112,7 +115,7 @@ fn push_columns(text: &mut String, rows: &[[String; COLUMNS]]) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a shown share needs no more than 53 bits")]
-fn share_text(used: u64, capacity: u64) -> String {
+pub(super) fn share_text(used: u64, capacity: u64) -> String {
     match capacity {
         0 => "-".to_owned(),
         capacity => format!("{:.1}%", used as f64 * 100.0 / capacity as f64),
