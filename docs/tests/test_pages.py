@@ -44,9 +44,9 @@ def code():
 
 @cache
 def scripts():
-    """Text of what builds and tests."""
+    """Text of what builds, tests and deploys."""
     files = [ROOT / "Makefile", ROOT / "dataplane/rails/src/shard/tests.rs"]
-    for pattern in ("tests/*.sh", "tools/*.sh", "ebpf/*.sh", "tests/clients/*.py", "tests/src/*.rs"):
+    for pattern in ("tests/*.sh", "tools/*.sh", "ebpf/*.sh", "tests/clients/*.py", "tests/src/*.rs", "tools/deploy/*.yaml"):
         files += sorted(ROOT.glob(pattern))
     return "\n".join(file.read_text() for file in files if file.exists())
 
