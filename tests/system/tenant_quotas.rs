@@ -99,7 +99,7 @@ fn quotas_are_changed_over_http_and_written_back() {
     let written = std::fs::read_to_string(&path).expect("the file is there");
     assert!(written.contains("\"green\"") && written.contains("4194304"), "{written}");
     put_all(&green, 6);
-    let status = Program::run("status", &[&master.address()]);
+    let status = Program::run("perigee", &["status", &master.address()]);
     let line = status.output.lines().find(|line| line.starts_with("green")).unwrap_or_default();
     assert!(line.contains("4.0 MiB") && line.ends_with("ok"), "{}", status.output);
     let refused = ask(&master, "DELETE", "green", "");
