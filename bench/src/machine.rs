@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn words_name_parts_and_an_unknown_one_is_refused() {
-        assert_eq!(parts(USUAL).unwrap().len(), 5);
+        assert_eq!(parts(USUAL).unwrap().len(), 6);
         assert_eq!(parts("copies, kernels").unwrap().len(), 2);
         let error = parts("copies,kopies").unwrap_err();
         assert!(error.to_string().contains("allocator"), "{error}");

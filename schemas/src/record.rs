@@ -216,7 +216,7 @@ mod tests {
         let longest = vec![b'k'; STORED_KEY_BYTES_MAX];
         let whole = Record { key: &longest, group: &longest, ..RECORD };
         assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
-        for (at, byte) in [(8, 0), (8, 4), (9, 4), (10, 2), (11, 1)] {
+        for (at, byte) in [(8, 0), (8, 5), (9, 4), (10, 2), (11, 1)] {
             let mut bytes = encoded(&RECORD);
             bytes[at] = byte;
             assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));

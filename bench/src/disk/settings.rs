@@ -52,7 +52,7 @@ pub(super) const PROGRAM: Program = Program {
 pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench disk --path /mnt/ssd",
     "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
-    "perigee bench disk --path /mnt/ssd --operation get   # a client, over TCP, from its owner's disk",
+    "perigee bench disk --path /mnt/ssd --operation get   # as a client, over TCP",
 ];
 
 /// The settings of one run.
