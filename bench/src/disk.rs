@@ -11,7 +11,7 @@ use crate::stop::Stop;
 use end::DiskEnd;
 use fio::{FIO, Fio};
 use get_worker::GetWorker;
-use settings::{APPEND, DiskLoad, EXAMPLES, GET, PROGRAM, READ};
+use settings::{APPEND, DiskLoad, EXAMPLES, GET, GET_OWN, PROGRAM, READ};
 use tier::TierEnd;
 use worker::DiskWorker;
 
@@ -38,11 +38,11 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
         notes(&settings, fio, report);
         let outcome = of_log(&settings, fio, stop, report)
             .and_then(|()| of_tier(&settings, fio, stop, report));
-        for (operation, what, goal) in
-            [(APPEND, "append", GOAL), (READ, "read", GOAL), (GET, "get", GET_GOAL)]
+        for (operation, goal) in
+            [(APPEND, GOAL), (READ, GOAL), (GET, GET_GOAL), (GET_OWN, GET_GOAL)]
         {
             let rows = report.rows.iter().filter(|row| row.operation == operation);
-            let worst = Figure::worst(rows, what, FIO);
+            let worst = Figure::worst(rows, operation, FIO);
             report.figures.extend(worst.map(|figure| figure.with_goal(Goal::AtLeast(goal))));
         }
         outcome
@@ -52,7 +52,8 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
 fn notes(settings: &DiskLoad, fio: bool, report: &mut Report) {
     report.notes.push(
         "an operation is a call of one object; append: objects that the log writes in batches; read: whole objects at \
-         random; get: a call of a client for so many objects that lie on a disk alone"
+         random; get: a call for so many objects that lie on a disk alone, by a client over TCP; \
+         get own: the same by the client whose disk it is"
             .to_owned(),
     );
     let beside = match (settings.with_fio, fio) {
@@ -81,7 +82,7 @@ fn of_log(
     outcome
 }
 
-/// Rows of whole gets: a client asks the owner of a disk over TCP.
+/// Rows of whole gets: by the owner of a disk, and by a client that asks the owner over TCP.
 fn of_tier(
     settings: &DiskLoad,
     with_fio: bool,
@@ -93,14 +94,17 @@ fn of_tier(
     }
     for bytes in &settings.sizes {
         let end = TierEnd::start(settings, *bytes)?;
-        for depth in settings.depths(GET) {
-            let mut workers = [GetWorker::new(&end, *bytes, depth)];
-            let fio = with_fio.then(|| end.files().map(|files| Fio::reads(files, *bytes, depth)));
-            let load = &mut |span: &Span| drive(&mut workers, span, stop);
-            let taken = beside(settings, fio.transpose()?, load)?;
-            let cell =
-                Cell { operation: GET, bytes: *bytes, depth, threads: 1, unit: RateUnit::Bytes };
-            report.rows.push(Row::of(&cell, &taken));
+        for (operation, store) in [(GET, &end.reader), (GET_OWN, &end.owner)] {
+            for depth in settings.depths(GET) {
+                let mut workers = [GetWorker::new(store, &end.keys, *bytes, depth)];
+                let fio =
+                    with_fio.then(|| end.files().map(|files| Fio::reads(files, *bytes, depth)));
+                let load = &mut |span: &Span| drive(&mut workers, span, stop);
+                let taken = beside(settings, fio.transpose()?, load)?;
+                let cell =
+                    Cell { operation, bytes: *bytes, depth, threads: 1, unit: RateUnit::Bytes };
+                report.rows.push(Row::of(&cell, &taken));
+            }
         }
         end.stop();
     }

@@ -2,16 +2,17 @@
 
 use std::time::Instant;
 
+use perigee_store::Store;
 use perigee_store::api::{CallerRange, GetRequest};
 
-use super::tier::TierEnd;
 use crate::error::BenchError;
 use crate::load::content;
 use crate::load::drive::{Step, Worker};
 
 /// One thread.
 pub(super) struct GetWorker<'a> {
-    end: &'a TierEnd,
+    store: &'a Store,
+    keys: &'a [String],
     bytes: usize,
     depth: usize,
     memory: Vec<u8>,
@@ -19,9 +20,9 @@ pub(super) struct GetWorker<'a> {
 }
 
 impl<'a> GetWorker<'a> {
-    pub(super) fn new(end: &'a TierEnd, bytes: u64, depth: u64) -> Self {
-        let (bytes, depth) = (bytes as usize, (depth as usize).min(end.keys.len()));
-        Self { end, bytes, depth, memory: vec![0; bytes * depth], begun: 0 }
+    pub(super) fn new(store: &'a Store, keys: &'a [String], bytes: u64, depth: u64) -> Self {
+        let (bytes, depth) = (bytes as usize, (depth as usize).min(keys.len()));
+        Self { store, keys, bytes, depth, memory: vec![0; bytes * depth], begun: 0 }
     }
 }
 
@@ -30,8 +31,8 @@ impl Worker for GetWorker<'_> {
     fn step(&mut self, _wanted: u64) -> Result<Step, BenchError> {
         self.begun += 1;
         let mixed = self.begun.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let first = (mixed >> 33) as usize % (self.end.keys.len() - self.depth + 1);
-        let keys = &self.end.keys[first..first + self.depth];
+        let first = (mixed >> 33) as usize % (self.keys.len() - self.depth + 1);
+        let keys = &self.keys[first..first + self.depth];
         let pieces: Vec<[CallerRange; 1]> = self
             .memory
             .chunks_mut(self.bytes)
@@ -40,7 +41,7 @@ impl Worker for GetWorker<'_> {
         let requests: Vec<GetRequest<'_>> =
             keys.iter().zip(&pieces).map(|(key, pieces)| GetRequest { key, pieces }).collect();
         let started = Instant::now();
-        let results = self.end.reader.get(&requests);
+        let results = self.store.get(&requests);
         let took = started.elapsed();
         for (key, result) in keys.iter().zip(results) {
             result.map_err(|status| BenchError::Outcome {

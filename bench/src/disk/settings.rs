@@ -15,6 +15,8 @@ use crate::settings;
 pub(super) const APPEND: &str = "append";
 pub(super) const READ: &str = "read";
 pub(super) const GET: &str = "get";
+/// A get by the disk's owner itself; measured with [`GET`].
+pub(super) const GET_OWN: &str = "get own";
 
 const WHERE: &[Flag] = &[
     Flag::new("path", ValueKind::Text, ".", "Folder on the disk; what is made in it is removed"),
@@ -52,7 +54,7 @@ pub(super) const PROGRAM: Program = Program {
 pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench disk --path /mnt/ssd",
     "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
-    "perigee bench disk --path /mnt/ssd --operation get   # as a client, over TCP",
+    "perigee bench disk --path /mnt/ssd --operation get   # by clients, not the log",
 ];
 
 /// The settings of one run.

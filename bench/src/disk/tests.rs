@@ -29,7 +29,8 @@ fn rows_are_taken_and_the_folder_is_left_as_it_was() {
         .collect();
     let reads = |kib| [1, 8, 32].map(|depth| ("read", kib, depth));
     let appends = [("append", 128, 8), ("append", 1024, 8)];
-    let gets = [("get", 128, 8), ("get", 128, 64), ("get", 1024, 8), ("get", 1024, 64)];
+    let gets = |kib| ["get", "get own"].map(|of| [(of, kib, 8), (of, kib, 64)]).concat();
+    let gets = [gets(128), gets(1024)].concat();
     assert_eq!(rows, [&appends[..], &reads(128), &reads(1024), &gets].concat());
     assert!(report.rows.iter().all(|row| row.corrupt == 0));
     assert!(report.rows.iter().all(|row| row.rate.average > 0.0));

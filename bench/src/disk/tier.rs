@@ -1,4 +1,4 @@
-//! A store whose objects lie on a disk of their owner, and one that reads them over TCP.
+//! A store whose objects lie on a disk of its own, and one that reads them over TCP.
 //! Invariant: what is read is on the disk alone, as the master says, and its folder goes with the
 //! run.
 
@@ -20,7 +20,7 @@ use crate::load::content;
 /// A master, an owner and a reader in this process.
 pub(super) struct TierEnd {
     pub(super) reader: Store,
-    owner: Store,
+    pub(super) owner: Store,
     master: Cluster,
     /// What lies on the disk alone, in the order in which it was put.
     pub(super) keys: Vec<String>,
@@ -39,7 +39,7 @@ impl TierEnd {
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
         };
-        let owner = open_store_with(&address, TIER_MEMORY_BYTES, Route::Tcp, Some(disks))?;
+        let owner = open_store_with(&address, TIER_MEMORY_BYTES, Route::SameProcess, Some(disks))?;
         let reader = open_store_with(&address, 0, Route::Tcp, None)?;
         let mut end = Self { reader, owner, master, keys: Vec::new(), folder };
         end.fill(settings.pool_bytes + TIER_MEMORY_BYTES, bytes)?;

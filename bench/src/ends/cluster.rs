@@ -53,7 +53,10 @@ pub(crate) fn open_store_with(
     disks: Option<DiskSettings>,
 ) -> Result<Store, BenchError> {
     let variables = |name: &str| match name {
-        "PERIGEE_SAME_PROCESS" => Some("0".to_owned()),
+        "PERIGEE_SAME_PROCESS" => {
+            let allowed = route == Route::SameProcess;
+            Some(u8::from(allowed).to_string())
+        }
         "PERIGEE_SHARED_MEMORY" if route == Route::Tcp => Some("0".to_owned()),
         _ => std::env::var(name).ok().filter(|value| !value.is_empty()),
     };

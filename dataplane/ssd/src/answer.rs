@@ -1,7 +1,7 @@
 //! The answer of a disk to a call from any thread or shard. Invariant: it comes once, or the
 //! caller learns that none will come.
 
-use perigee_shard::{Environment, at_most};
+use perigee_shard::{Environment, at_most, poll_interruption, wait_step};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ pub enum Unanswered {
     /// The disk was closed, or its shard has ended.
     #[error("The disk is closed")]
     Gone,
+    /// The caller of the waiting thread breaks off. What was asked may still be done.
+    #[error("The caller has broken off")]
+    Canceled,
 }
 
 type AnswerListener<T> = Box<dyn FnOnce(Option<T>) + Send>;
@@ -53,7 +56,7 @@ impl<T: Send + 'static> Answer<T> {
     /// Blocks the calling thread, which is no shard's.
     ///
     /// # Errors
-    /// There is no answer within `limit`, or none comes at all.
+    /// There is no answer within `limit`, none comes at all, or the thread's caller breaks off.
     pub fn wait(self, limit: Duration) -> Result<T, Unanswered> {
         let end = Instant::now() + limit;
         let mut state = self.0.lock();
@@ -65,7 +68,10 @@ impl<T: Send + 'static> Answer<T> {
             if left.is_zero() {
                 return Err(Unanswered::Late(limit));
             }
-            let waited = self.0.changed.wait_timeout(state, left);
+            if poll_interruption() {
+                return Err(Unanswered::Canceled);
+            }
+            let waited = self.0.changed.wait_timeout(state, wait_step(left));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -162,5 +168,12 @@ mod tests {
         let (_kept, late) = answer::<u32>();
         let limit = Duration::from_millis(1);
         assert_eq!(late.wait(limit), Err(Unanswered::Late(limit)));
+    }
+
+    #[test]
+    fn a_thread_whose_caller_breaks_off_waits_no_longer() {
+        let (_kept, never) = answer::<u32>();
+        let _allowed = perigee_shard::interruptible(|| true);
+        assert_eq!(never.wait(LONG), Err(Unanswered::Canceled));
     }
 }

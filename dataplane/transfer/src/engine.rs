@@ -1,8 +1,10 @@
 //! Moving objects for a client: each place by its nearest route, remote ones together in one batch.
 //!
-//! Copies in mapped memory run on the caller's thread while the shards move what goes over TCP.
+//! Copies in mapped memory and from this process's disks run on the caller's thread while the
+//! shards move what goes over TCP.
 
 mod completion_wait;
+mod disk_jobs;
 mod far;
 mod job;
 mod outcome;
@@ -24,7 +26,7 @@ use crate::place::ReplicaAddress;
 use crate::range::{Cover, RangeJob};
 use crate::route::{NearMemory, Observer, Routes};
 use crate::segments::SegmentTable;
-use far::RemoteBatch;
+use far::{FarRoutes, RemoteBatch};
 use job::ObjectJob;
 use outcome::Outcome;
 use perigee_memory::ByteRangeMut;
@@ -133,7 +135,12 @@ impl ObjectEngine {
     }
 
     fn begin_remote<'a>(&'a self, jobs: &'a [FarJob]) -> RemoteBatch<'a> {
-        RemoteBatch::begin(&self.tcp, self.options.rdma.as_ref(), jobs)
+        let routes = FarRoutes {
+            own: self.options.routes.same_process.then_some(&*self.own),
+            rdma: self.options.rdma.as_ref(),
+            tcp: &self.tcp,
+        };
+        RemoteBatch::begin(&routes, jobs)
     }
 
     /// Reads ranges of objects; each covering block is checked.

@@ -2,6 +2,7 @@
 
 use perigee_mover::{PeerError, ShardsError};
 use perigee_schemas::Status;
+use perigee_ssd::ReadError;
 
 /// Why one transfer failed. The peer is named by its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,9 @@ pub enum TransferError {
         /// Of the bytes put.
         expected: u32,
     },
+    /// A disk of this process has not read it.
+    #[error(transparent)]
+    OwnDisk(#[from] ReadError),
     /// The caller's buffers do not match the object.
     #[error("Buffers of {buffers} bytes for {wanted} bytes")]
     BufferSize {
@@ -57,7 +61,8 @@ impl TransferError {
             }) => Status::NoAvailableHandle,
             TransferError::Peer(PeerError::Refused { .. })
             | TransferError::OutOfBounds { .. }
-            | TransferError::Checksum { .. } => Status::InvalidReplica,
+            | TransferError::Checksum { .. }
+            | TransferError::OwnDisk(_) => Status::InvalidReplica,
             TransferError::Peer(error) if error.is_away() => Status::TransferFail,
             TransferError::Peer(error) => error.status(),
             TransferError::Stale => Status::LeaseExpired,

@@ -6,6 +6,7 @@
 
 mod activity;
 mod client;
+mod disk_piece;
 mod engine;
 mod error;
 mod extent;

@@ -38,3 +38,8 @@ const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
 /// Longest that the bytes of one request take from a disk; the disk itself gives up a little
 /// earlier.
 pub(crate) const DISK_READ_DEADLINE: Duration = Duration::from_secs(6);
+/// Bytes that a call asks of a disk of its own process at once, in each of several questions: while
+/// it copies what one has brought, the disk reads the others.
+pub(crate) const OWN_DISK_CALL_BYTES: u64 = 4 << 20;
+/// Bytes that a call has asked of a disk of its own process and not yet copied.
+pub(crate) const OWN_DISK_ASKED_BYTES: u64 = 32 << 20;

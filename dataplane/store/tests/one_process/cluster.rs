@@ -2,6 +2,7 @@
 //! Invariant: all of them speak over real sockets, so that only threads are shared.
 
 use perigee_flags::ProcessEnvironment;
+use perigee_metrics::{BuildInfo, Samples};
 use perigee_schemas::Status;
 use perigee_service::Cluster;
 use perigee_service::config::{MasterConfig, MasterStart};
@@ -57,6 +58,16 @@ pub(crate) fn environment(shared_memory: bool) -> StoreEnvironment {
     let variable =
         |name: &str| (name == "PERIGEE_SHARED_MEMORY" && !shared_memory).then(|| "0".to_owned());
     StoreEnvironment::from_variables(variable).unwrap()
+}
+
+/// Bytes that a client has moved over a route.
+pub(crate) fn moved(store: &Store, route: &str) -> u64 {
+    let build = BuildInfo { version: "", commit: "", reactor: "" };
+    let text = Samples::of_client([store.cells()], "real", build).render();
+    let name = format!("perigee_transfer_bytes_total{{route=\"{route}\"");
+    let lines = text.lines().filter(|line| line.starts_with(&name));
+    let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+    lines.filter_map(value).sum()
 }
 
 /// A client called `name` that donates so many bytes.

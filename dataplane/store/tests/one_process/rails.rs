@@ -1,10 +1,9 @@
 //! A master, a node and a client whose protocol is `rdma`, on a software fabric in one process:
 //! objects go over rails, and where they cannot, the same calls go well over TCP.
 
-use crate::cluster::{ANY, LONG, config, data, environment, get, master, put};
+use crate::cluster::{ANY, LONG, config, data, environment, get, master, moved, put};
 use crate::devices::{Card, get_pieces, on_card, put_pieces};
 use perigee_device::GivenDevices;
-use perigee_metrics::{BuildInfo, Samples};
 use perigee_rdma::GivenFabric;
 use perigee_schemas::Status;
 use perigee_service::Cluster;
@@ -41,15 +40,6 @@ fn put_and_get(store: &Store, key: &str, bytes: &[u8]) {
     let stored = put(store, key, bytes, &ReplicateConfig::default());
     assert_eq!(stored, Status::Ok);
     assert!(get(store, key).unwrap() == bytes);
-}
-
-fn moved(store: &Store, route: &str) -> u64 {
-    let build = BuildInfo { version: "", commit: "", reactor: "" };
-    let text = Samples::of_client([store.cells()], "real", build).render();
-    let name = format!("perigee_transfer_bytes_total{{route=\"{route}\"");
-    let lines = text.lines().filter(|line| line.starts_with(&name));
-    let value = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
-    lines.filter_map(value).sum()
 }
 
 fn until_moved(store: &Store, route: &str) {

@@ -1,11 +1,12 @@
 //! Objects that memory has no room for, on a real disk of their owner.
 //! Invariant: every read gives the bytes that were put last, or says that there are none.
 
-use crate::cluster::{ANY, config, data, environment, get, master, on, put, until};
+use crate::cluster::{ANY, config, data, environment, get, master, moved, on, put, until};
 use perigee_metrics::DiskNumbers;
 use perigee_schemas::{DiskHealth, SegmentKind, Status};
 use perigee_service::Cluster;
-use perigee_store::{DiskSettings, Store};
+
+use perigee_store::{CallerRange, DiskSettings, GetRequest, RangeRequest, Store};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -79,6 +80,44 @@ fn what_memory_has_no_room_for_is_read_from_the_disk() {
     }
     assert!(store.disk_reads() >= on_disk as u64);
     assert_eq!(other.disk_reads(), 0);
+}
+
+#[test]
+fn an_owner_reads_its_own_disk_without_a_connection_and_others_over_tcp() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
+    let store = filled(&cluster, &folder);
+    let on_disk: Vec<usize> = (0..OBJECTS).filter(|it| is_only_on_disk(&store, *it)).collect();
+    // More than a call asks of a disk at once.
+    assert!(on_disk.len() * OBJECT_BYTES > 32 << 20, "{}", on_disk.len());
+    let other = reader(&cluster);
+    for (client, route) in [(&store, "same_process"), (&other, "tcp")] {
+        let before = moved(client, route);
+        let read = get_all(client, &on_disk);
+        for (number, bytes) in on_disk.iter().zip(read.chunks(OBJECT_BYTES)) {
+            assert!(bytes == data(*number, OBJECT_BYTES), "{number}");
+        }
+        assert_eq!(moved(client, route) - before, read.len() as u64);
+        let (number, mut part) = (on_disk[0], vec![0u8; 100_000]);
+        let target = CallerRange::owned(part.as_mut_ptr() as usize, part.len());
+        let request = RangeRequest { key: &key(number), source_offset: 70_001, target };
+        assert_eq!(client.read_ranges(&[request]), [Ok(100_000)]);
+        assert!(part == data(number, OBJECT_BYTES)[70_001..170_001]);
+        assert_eq!(moved(client, route) - before, (read.len() + part.len()) as u64);
+    }
+    assert_eq!(moved(&store, "tcp"), 0);
+}
+
+/// Reads objects in one call, one after the other into the result.
+fn get_all(store: &Store, numbers: &[usize]) -> Vec<u8> {
+    let mut memory = vec![0; numbers.len() * OBJECT_BYTES];
+    let keys: Vec<String> = numbers.iter().map(|number| key(*number)).collect();
+    let room = memory.chunks_mut(OBJECT_BYTES);
+    let pieces: Vec<_> =
+        room.map(|it| [CallerRange::owned(it.as_mut_ptr() as usize, it.len())]).collect();
+    let requests = keys.iter().zip(&pieces).map(|(key, pieces)| GetRequest { key, pieces });
+    let read = store.get(&requests.collect::<Vec<_>>());
+    assert!(read.iter().all(|bytes| *bytes == Ok(OBJECT_BYTES as u64)), "{read:?}");
+    memory
 }
 
 #[test]

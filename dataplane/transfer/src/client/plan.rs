@@ -36,8 +36,18 @@ pub(crate) struct FarJob {
 }
 
 impl FarJob {
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.memory.iter().map(|range| range.bytes()).sum()
+    }
+
+    /// What a read asks of the segment, and the word that it needs to find; `None` of a write.
+    pub(crate) fn read_piece(&self) -> Option<(Piece, Guard)> {
+        if self.content == Content::Write {
+            return None;
+        }
+        let (pieces, _) = part_pieces(self, 0, self.bytes());
+        debug_assert_eq!(pieces.len(), 1, "a read has one range");
+        Some((pieces.into_iter().next()?, guard(&self.place)))
     }
 }
 

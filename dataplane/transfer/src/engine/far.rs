@@ -1,22 +1,33 @@
-//! Jobs whose segments this process cannot touch: over rails where they are proven, over TCP
-//! otherwise, and over TCP what the rails gave back. Invariant: each job has one outcome, and the
-//! route that it came by.
+//! Jobs whose bytes do not lie in memory that this process can touch: from a disk of its own, over
+//! rails where they are proven, over TCP otherwise, and over TCP what the rails gave back.
+//! Invariant: each job has one outcome, and the route that it came by.
 
+use super::disk_jobs::DiskJobs;
 use super::rail_batch::{Passed, RailJobs};
 use super::tcp_route::TcpRoute;
 use crate::client::FarJob;
 use crate::client::tcp_batch::TcpBatch;
 use crate::error::TransferError;
+use crate::segments::SegmentTable;
 use perigee_rdma::Rdma;
 use perigee_schemas::Route;
 use std::sync::Arc;
 
 type RoutedResults = Vec<(Route, Result<u32, TransferError>)>;
 
+/// The ways that jobs may take.
+pub(super) struct FarRoutes<'a> {
+    /// Whose disks are read without a connection, if any.
+    pub(super) own: Option<&'a SegmentTable>,
+    pub(super) rdma: Option<&'a Arc<Rdma>>,
+    pub(super) tcp: &'a TcpRoute,
+}
+
 /// Jobs on their way.
 pub(super) struct RemoteBatch<'a> {
     route: &'a TcpRoute,
     jobs: &'a [FarJob],
+    disks: Option<DiskJobs<'a>>,
     rails: Option<RailJobs>,
     tcp: TcpBatch,
     /// Which jobs go over TCP.
@@ -24,26 +35,35 @@ pub(super) struct RemoteBatch<'a> {
 }
 
 impl<'a> RemoteBatch<'a> {
-    pub(super) fn begin(route: &'a TcpRoute, rdma: Option<&Arc<Rdma>>, jobs: &'a [FarJob]) -> Self {
-        let all = || jobs.iter().enumerate();
-        let Some(rdma) = rdma.filter(|_| !jobs.is_empty()) else {
-            return Self {
-                route,
-                jobs,
-                rails: None,
-                tcp: route.begin(jobs),
-                over_tcp: (0..jobs.len()).collect(),
-            };
+    pub(super) fn begin(routes: &FarRoutes<'a>, jobs: &'a [FarJob]) -> Self {
+        let (route, deadline) = (routes.tcp, routes.tcp.deadline());
+        let (mut disks, mut rails) = (None, None);
+        let mut left: Vec<usize> = (0..jobs.len()).collect();
+        if let Some(own) = routes.own.filter(|_| !left.is_empty()) {
+            let (begun, others) = DiskJobs::begin(own, jobs, deadline);
+            (disks, left) = (Some(begun), others);
+        }
+        if let Some(rdma) = routes.rdma.filter(|_| !left.is_empty()) {
+            let of = left.iter().map(|index| (*index, &jobs[*index]));
+            let (begun, others) = RailJobs::begin(rdma, of, deadline);
+            (rails, left) = (Some(begun), others);
+        }
+        let tcp = match left.len() == jobs.len() {
+            true => route.begin(jobs),
+            false => route.begin(&picked(jobs, &left)),
         };
-        let (batch, over_tcp) = RailJobs::begin(rdma, all(), route.deadline());
-        let tcp = route.begin(&picked(jobs, &over_tcp));
-        Self { route, jobs, rails: Some(batch), tcp, over_tcp }
+        Self { route, jobs, disks, rails, tcp, over_tcp: left }
     }
 
+    /// Waits for all. What this thread copies itself comes first; the others move by themselves.
     pub(super) fn wait(self) -> RoutedResults {
+        let from_disks = self.disks.map(DiskJobs::wait).unwrap_or_default();
         let passed = self.rails.map(RailJobs::wait).unwrap_or_default();
         let landed = self.tcp.wait();
         let mut outcome: Vec<_> = self.jobs.iter().map(|_| None).collect();
+        for (job, result) in from_disks {
+            outcome[job] = Some((Route::SameProcess, result));
+        }
         let mut diverted = Vec::new();
         for (job, passed) in passed {
             match passed {

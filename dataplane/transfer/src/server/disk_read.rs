@@ -2,10 +2,10 @@
 //! Invariant: a piece is sent only if the disk has found the generation of its object beside it.
 #![expect(unsafe_code, reason = "it vouches for memory of a disk's reads")]
 
+use crate::disk_piece::disk_piece;
 use crate::limits::DISK_READ_DEADLINE;
-use perigee_mover::{FetchRequest, GrantedRange, Guard, Piece};
+use perigee_mover::{FetchRequest, GrantedRange};
 use perigee_schemas::Status;
-use perigee_schemas::disk_address::DiskAddress;
 use perigee_shard::Environment;
 use perigee_ssd::{Disk, DiskPiece, ReadError, StagedBytes};
 
@@ -40,21 +40,6 @@ pub(super) async fn read_disk<E: Environment>(
     }
 }
 
-/// A piece as a disk knows it; `None` if it can be none of a log.
-fn disk_piece(piece: &Piece, guard: Option<&Guard>) -> Option<DiskPiece> {
-    let address = DiskAddress::unpack(piece.offset());
-    let guard = match guard {
-        None => None,
-        Some(guard) => {
-            let word = DiskAddress::unpack(guard.offset());
-            let is_beside = word.sequence == address.sequence && word.offset.is_multiple_of(8);
-            is_beside.then_some(())?;
-            Some((word, guard.value()))
-        }
-    };
-    Some(DiskPiece { address, bytes: u32::try_from(piece.bytes()).ok()?, guard })
-}
-
 fn granted(read: Result<StagedBytes, ReadError>) -> Result<GrantedRange, Status> {
     let staged = read.map_err(|error| match error {
         ReadError::Gone => Status::InvalidReplica,
@@ -66,24 +51,4 @@ fn granted(read: Result<StagedBytes, ReadError>) -> Result<GrantedRange, Status>
     let kept = (first as usize, staged.keep());
     // SAFETY: the bytes stay valid as long as the stage is kept, and they are only sent.
     Ok(unsafe { GrantedRange::new(first, length, kept) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_piece_and_its_guard_lie_in_the_same_segment_of_a_log() {
-        let at = |sequence, offset| DiskAddress { sequence, offset }.pack();
-        let read =
-            disk_piece(&Piece::new(at(3, 64), 10), Some(&Guard::new(at(3, 128), 9))).unwrap();
-        assert_eq!((read.address.sequence, read.address.offset, read.bytes), (3, 64, 10));
-        assert_eq!(read.guard.unwrap().1, 9);
-        assert!(disk_piece(&Piece::new(at(3, 64), 10), None).is_some());
-        for word in [at(4, 128), at(3, 129)] {
-            let guard = Guard::new(word, 9);
-            assert!(disk_piece(&Piece::new(at(3, 64), 10), Some(&guard)).is_none());
-        }
-        assert!(disk_piece(&Piece::new(at(3, 64), u64::MAX), None).is_none());
-    }
 }
