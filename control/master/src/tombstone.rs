@@ -3,7 +3,7 @@
 //! Invariant: what was removed or replaced is either reported to the owner of each mounted disk
 //! that may still have it, until that confirms, or refused when the disk announces it again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::changed_keys::ChangedKeys;
 use crate::limits::{DISKS_AWAY_MAX, DISKS_KNOWN_MAX, TOMBSTONES_MAX};
@@ -24,6 +24,8 @@ pub struct Tombstone {
 pub(crate) struct Tombstones {
     /// By disk and number.
     waiting: BTreeMap<u32, BTreeMap<u64, Tombstone>>,
+    /// The copies that they name: disk, hash and generation.
+    void: HashSet<(u32, u64, u64)>,
     /// Identities of the disks that may announce what has become void unheard.
     away: BTreeSet<u128>,
     /// There have been too many of them to remember.
@@ -45,6 +47,7 @@ impl Tombstones {
     pub(crate) fn new(index: usize, count: usize, is_used: bool) -> Self {
         Self {
             waiting: BTreeMap::new(),
+            void: HashSet::new(),
             away: BTreeSet::new(),
             forgot_some: false,
             changed: ChangedKeys::default(),
@@ -77,7 +80,13 @@ impl Tombstones {
         let number = self.next;
         self.next += self.step;
         waiting.insert(number, Tombstone { number, hash, generation });
+        self.void.insert((disk, hash, generation));
         true
+    }
+
+    /// Whether a copy is void that its owner may not have heard of.
+    pub(crate) fn is_void(&self, disk: u32, hash: u64, generation: u64) -> bool {
+        self.void.contains(&(disk, hash, generation))
     }
 
     /// The oldest tombstones of a disk, at most `limit`; `None` if the disk has to announce first
@@ -93,8 +102,9 @@ impl Tombstones {
 
     /// The owner of a disk has made sure that a copy never comes back.
     pub(crate) fn confirm(&mut self, disk: u32, number: u64) {
-        if let Some(waiting) = self.waiting.get_mut(&disk) {
-            waiting.remove(&number);
+        let waiting = self.waiting.get_mut(&disk);
+        if let Some(safe) = waiting.and_then(|waiting| waiting.remove(&number)) {
+            self.void.remove(&(disk, safe.hash, safe.generation));
         }
     }
 
@@ -108,6 +118,7 @@ impl Tombstones {
             self.forgot_some = true;
         }
         for tombstone in unheard.values() {
+            self.void.remove(&(disk, tombstone.hash, tombstone.generation));
             self.changed.note(tombstone.hash);
         }
     }
@@ -162,6 +173,7 @@ impl Tombstones {
     pub(crate) fn check(&self) {
         assert!(self.away.len() <= DISKS_AWAY_MAX);
         assert!(!self.away.is_empty() || self.forgot_some || self.changed.is_empty());
+        assert!(self.void.len() <= self.len(), "each names one that waits");
         for (disk, waiting) in &self.waiting {
             assert!(waiting.len() <= TOMBSTONES_MAX, "{disk}");
             for (number, tombstone) in waiting {

@@ -229,7 +229,11 @@ impl KeyShard {
             }
             // What is being written replaces it in any case.
             Some(_) => return Err(Status::ObjectNotFound),
-            None if self.has_changed_for(disk, hash) => return Err(Status::ObjectNotFound),
+            None if self.has_changed_for(disk, hash)
+                || self.tombstones.is_void(disk, hash, copy.generation) =>
+            {
+                return Err(Status::ObjectNotFound);
+            }
             None => self.insert_object(copy.key, hash, copy.group),
         };
         let stamp = self.clock.touch();
@@ -262,7 +266,8 @@ impl KeyShard {
         let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;
         let is_free =
             self.copy_of(object).is_none() && !self.keys[object].flags.has(Flags::DEMOTING);
-        if !is_same || !is_free {
+        let is_void = self.tombstones.is_void(disk, self.keys[object].hash(), copy.generation);
+        if !is_same || !is_free || is_void {
             return Err(Status::ObjectNotFound);
         }
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);

@@ -270,6 +270,20 @@ fn an_object_that_is_replaced_or_removed_while_it_is_copied_never_gets_the_copy(
 }
 
 #[test]
+fn the_end_of_an_earlier_versions_copy_ends_no_later_one() {
+    let mut stage = Stage::with_disk(OffloadSettings { on_evict: false, ..offload() }, 4);
+    stage.put("a");
+    let before = stage.take_demotions().remove(0);
+    stage.remove("a", true);
+    stage.put("a");
+    let later = stage.take_demotions().remove(0);
+    assert_eq!(stage.end_demotion(&before, 0, address(1)), code(Status::TaskNotFound));
+    assert_eq!(stage.lies_in("a"), [0]);
+    assert_eq!(stage.end_demotion(&later, 0, address(1)), 0);
+    assert_eq!(stage.lies_in("a"), [0, DISK]);
+}
+
+#[test]
 fn an_end_may_be_reported_twice() {
     let mut stage = Stage::with_disk(offload(), 2);
     for key in ["a", "b", "c"] {
@@ -453,6 +467,21 @@ fn what_is_removed_while_only_a_disk_that_is_away_knows_it_does_not_come_back() 
     stage.mount_disk(DISK + 2);
     assert_eq!(stage.announce("by a pattern", generation, true), void);
     assert_eq!(stage.announce("of later", generation, true), 0);
+}
+
+#[test]
+fn a_copy_whose_tombstone_waits_is_not_believed_when_its_disk_is_announced_again() {
+    let mut stage = Stage::with_disk(offload(), 1);
+    stage.put_on_disk(&["a"]);
+    stage.put("b");
+    stage.shard.announce_copies(stage.now_ms, OWNER, DISK, &[], true, &mut stage.status);
+    stage.remove("a", true);
+    let (_, generation) = stage.tombstones()[0];
+    assert_eq!(stage.announce("a", generation, true), code(Status::ObjectNotFound));
+    let numbers: Vec<u64> =
+        stage.shard.tombstones(OWNER, DISK, 9).unwrap().iter().map(|it| it.number).collect();
+    stage.shard.confirm_tombstones(stage.now_ms, OWNER, DISK, &numbers);
+    assert_eq!(stage.announce("a", generation + 1, true), 0);
 }
 
 #[test]
