@@ -145,8 +145,12 @@ fn round_trips_of_a_group_count_also_if_it_becomes_known_when_its_connections_ar
     // twice as many.
     let (taken, more) = (taken_over[1] - before[1], again[1] - taken_over[1]);
     assert!(more <= taken / 2, "taken over once: {before:?} {taken_over:?} {again:?}");
-    send_over_loopback(4 << 20);
-    assert!(round_trips(&probes)[1] > again[1]);
+    // The kernel measures once in a window, so a short connection may end without a measurement.
+    let connections = (0..20).take_while(|_| {
+        send_over_loopback(4 << 20);
+        round_trips(&probes)[1] == again[1]
+    });
+    assert!(connections.count() < 20, "known groups count");
 }
 
 #[test]
