@@ -4,6 +4,7 @@
 
 use crate::draining::{Drain, DrainOrder, DrainReport};
 use crate::moving::Purpose;
+use crate::share::SegmentShare;
 
 use super::KeyShard;
 use super::copy::{CopyStep, Destination, MissingRoom};
@@ -39,7 +40,12 @@ impl KeyShard {
         let quarantine = self.space.quarantine();
         let leased = order.sources.iter().map(|segment| quarantine.leased_of(*segment));
         let active = self.relocation.moves().count_of(order.job);
-        drain.report(replicas.sum(), leased.sum(), active)
+        // What their owners are still to announce lies there, too.
+        let unheard = order
+            .sources
+            .iter()
+            .filter(|segment| self.space.get(**segment).is_some_and(SegmentShare::is_rebuilding));
+        drain.report(replicas.sum(), leased.sum::<u64>() + unheard.count() as u64, active)
     }
 
     /// Asks for a copy of a replica if it lies in a source and nothing is in the way.

@@ -170,6 +170,23 @@ fn a_drained_segment_that_is_rebuilt_takes_nothing_before_it_is_resumed() {
 }
 
 #[test]
+fn a_segment_is_empty_only_when_all_that_lies_there_was_announced() {
+    let mut stage = rebuilding(1);
+    stage.shard.apply(stage.now_ms, &SegmentEvent::Draining { index: 0 });
+    let order = DrainOrder { job: 5, sources: [0].into(), targets: [].into(), allowance: 1 };
+    let turn = |stage: &mut Stage| {
+        let report = stage.shard.drain_turn(stage.now_ms, &order);
+        (report.is_done, report.blocked)
+    };
+    assert_eq!(turn(&mut stage), (false, 1), "its owner is waited for");
+    announce(&mut stage, 0, &[record("a", 0)], &[]);
+    end(&mut stage, 0);
+    assert_eq!(turn(&mut stage), (false, 0), "an object is to be moved");
+    assert_eq!(stage.remove("a", true), 0);
+    assert_eq!(turn(&mut stage), (true, 0));
+}
+
+#[test]
 fn empty_segments_are_announced_too_and_nothing_waits_for_keys_there() {
     let mut stage = Stage::new(&[]);
     stage.mount(SegmentSpec { announces: Announces::Space, ..spec(0, 4 * EXTENT_BYTES) }, 0);
