@@ -3,27 +3,27 @@
 //! group's, when every reader of every member has.
 
 use crate::quarantine::ReadHold;
+use crate::settings::ShardSettings;
 use crate::slab::NONE;
 
 use super::KeyShard;
-use super::given_back::GivenBack;
-use super::given_back::{SHARD_BIT, TERM_BIT};
+use super::given_back::{self, GivenBack, life_of};
 
 impl KeyShard {
     /// Name of the running lease on an object.
     pub(super) fn lease_name(&self, object: u32) -> u64 {
-        let shard = self.settings.index as u64 + 1;
-        let term = u64::from(self.keys[object].term);
-        shard << SHARD_BIT | term << TERM_BIT | u64::from(object)
+        let ShardSettings { index, seed, .. } = self.settings;
+        given_back::lease_name(index, seed, self.keys[object].term, object)
     }
 
     /// Takes leases back, each from one reader that will not read under it any more. Bytes that
-    /// were replaced or removed since then become free with the last lease. Unknown leases are
-    /// ignored.
+    /// were replaced or removed since then become free with the last lease. Unknown leases, and
+    /// those of an earlier life of the master, are ignored.
     pub fn give_back(&mut self, now_ms: u64, leases: &[GivenBack]) {
         self.begin(now_ms);
-        let index = self.settings.index;
-        for lease in leases.iter().filter(|lease| lease.shard() == Some(index)) {
+        let (index, life) = (self.settings.index, life_of(self.settings.seed));
+        let is_own = |lease: &&GivenBack| lease.shard() == Some(index) && lease.life() == life;
+        for lease in leases.iter().filter(is_own) {
             if self.has_replica(lease.object(), lease.generation) {
                 self.end_read(lease.object(), lease.term());
             } else {

@@ -236,6 +236,22 @@ fn a_lease_that_is_given_back_late_ends_no_later_one() {
 }
 
 #[test]
+fn a_lease_of_an_earlier_life_of_the_master_ends_no_later_one() {
+    let [mut before, mut stage] =
+        [7, 8].map(|seed| Stage::with(ShardSettings { seed, ..settings() }, &[1]));
+    for stage in [&mut before, &mut stage] {
+        stage.put("a");
+        stage.get("a");
+    }
+    let (late, own) = (before.given_back(), stage.given_back());
+    assert_eq!(late.generation, own.generation, "only the life differs");
+    stage.shard.give_back(stage.now_ms, &[late]);
+    assert_eq!(stage.remove("a", false), code(Status::ObjectHasLease));
+    stage.shard.give_back(stage.now_ms, &[own]);
+    assert_eq!(stage.remove("a", false), 0);
+}
+
+#[test]
 fn leases_of_unknown_name_are_ignored() {
     let mut stage = Stage::new(&[1]);
     stage.put("a");
