@@ -59,8 +59,8 @@ pub struct ShardSettings {
     pub offload: Option<OffloadSettings>,
     /// Whether objects come back from there.
     pub promotion: Option<PromotionSettings>,
-    /// Random number of this life of the master: seed of the random choices, and part of the names of
-    /// leases.
+    /// Random number of this life of the master: seed of the random choices, and part of the names
+    /// of leases.
     pub seed: u64,
     /// First generation number, not 0: larger than those of earlier lives of the master, as far as
     /// it can know.
