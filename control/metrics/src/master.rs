@@ -6,7 +6,7 @@ mod numbers;
 mod render;
 
 use crate::catalogue::buckets::DURATIONS;
-use crate::cell::{Counter, Histogram, HistogramTotals};
+use crate::cell::{Counter, Gauge, Histogram, HistogramTotals};
 use crate::rpc_kind::RpcKind;
 
 pub use build::BuildInfo;
@@ -27,6 +27,10 @@ pub struct MasterCells {
     pub protocol_errors: Counter,
     /// Objects taken over from what owners announced.
     pub adopted_objects: Counter,
+    /// Segments and disks that calls wait for until their owners have announced what lies there.
+    pub awaited_segments: Gauge,
+    /// How long after its start the master took over the last object that an owner announced.
+    pub rebuild_ns: Gauge,
     /// Owners that were cut off because they took records too slowly.
     pub followers_cut: Counter,
     /// Log lines that were left out because of a peer that caused too many.
@@ -97,6 +101,8 @@ impl Default for MasterCells {
             connections_refused: Counter::default(),
             protocol_errors: Counter::default(),
             adopted_objects: Counter::default(),
+            awaited_segments: Gauge::default(),
+            rebuild_ns: Gauge::default(),
             followers_cut: Counter::default(),
             log_lines_left_out: Counter::default(),
             received_bytes: Counter::default(),

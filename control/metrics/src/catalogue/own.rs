@@ -230,6 +230,20 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .labelled(SHARD)
     .ours(),
+    Family::gauge(
+        "perigee_awaited_segments",
+        "segments",
+        "Segments and disks that were mounted in the last 2 s and whose owners still announce what lies there: calls about unknown keys wait",
+    )
+    .labelled(SHARD)
+    .ours(),
+    Family::gauge(
+        "perigee_rebuild_seconds",
+        "seconds",
+        "How long after its start the master took over the last object that an owner announced; 0 if it took over none",
+    )
+    .labelled(SHARD)
+    .ours(),
     Family::counter(
         "perigee_followers_cut_total",
         "connections",

@@ -231,6 +231,8 @@ fn add_shard(samples: &mut Samples, index: &str, shard: &MasterCells) {
     samples.value("perigee_connections_refused_total", &label, refused);
     samples.value("perigee_protocol_errors_total", &label, shard.protocol_errors.get());
     samples.value("perigee_adopted_objects_total", &label, shard.adopted_objects.get());
+    samples.value("perigee_awaited_segments", &label, shard.awaited_segments.get());
+    samples.value("perigee_rebuild_seconds", &label, seconds(shard.rebuild_ns.get()));
     samples.value("perigee_followers_cut_total", &label, shard.followers_cut.get());
     samples.value("perigee_log_lines_left_out_total", &label, shard.log_lines_left_out.get());
     samples.value("perigee_rpc_received_bytes_total", &label, shard.received_bytes.get());

@@ -35,7 +35,7 @@ impl<E: Environment> ControlShard<E> {
         announced: &Announcement<'_>,
     ) -> Result<usize, Status> {
         let adopted = self.keys.borrow_mut().announce(self.now_ms(), segment, announced)?;
-        self.cells.adopted_objects.add(adopted as u64);
+        self.count_adopted(adopted);
         if announced.is_last {
             self.count_awaited();
         }

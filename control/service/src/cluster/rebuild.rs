@@ -32,6 +32,16 @@ impl<E: Environment> ControlShard<E> {
         let before = self.awaited.replace(now);
         if before != now {
             self.window.note(before, now);
+            self.cells.awaited_segments.set(now.shares as u64);
+        }
+    }
+
+    /// Counts objects that were taken over just now.
+    pub(super) fn count_adopted(&self, adopted: usize) {
+        if adopted > 0 {
+            self.cells.adopted_objects.add(adopted as u64);
+            let since_start = self.environment.now().saturating_sub(self.began);
+            self.cells.rebuild_ns.set(since_start.as_nanos() as u64);
         }
     }
 
