@@ -28,6 +28,8 @@ pub(crate) const TRIES_PER_ROUND: u32 = 6;
 pub(crate) const BASELINE_TIME: Duration = Duration::from_millis(250);
 /// How long to wait for an answer of memcached, the pump or the ping-pong.
 pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a worker waits for the oldest of its calls before it looks at the others.
+pub(crate) const FLIGHT_LOOK: Duration = Duration::from_micros(100);
 /// Longest answer that memcached may send.
 pub(crate) const REPLY_BYTES_MAX: usize = 1 << 20;
 /// Parts of a row's time whose rates are kept, for the spread.

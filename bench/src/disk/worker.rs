@@ -2,7 +2,7 @@
 //! object that was asked for, by its generation.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::{extent_bytes, generation_offset};
@@ -10,7 +10,7 @@ use perigee_ssd::{Answer, DiskPiece, ReadError, StagedBytes};
 
 use super::end::{DiskEnd, DiskWriting, GENERATION, written};
 use crate::error::BenchError;
-use crate::limits::ANSWER_DEADLINE;
+use crate::limits::{ANSWER_DEADLINE, FLIGHT_LOOK};
 use crate::load::drive::{Step, Worker};
 
 type Reading = Answer<Vec<Result<StagedBytes, ReadError>>>;
@@ -55,6 +55,29 @@ impl<'a> DiskWorker<'a> {
         self.flights.push_back((started, flight));
         Ok(())
     }
+
+    /// The next flight that is over, in any order: a disk that works on several at once ends them
+    /// in its own.
+    fn next_over(&mut self) -> Option<(Instant, DiskFlight)> {
+        let end = Instant::now() + ANSWER_DEADLINE;
+        while Instant::now() < end {
+            let over = self.flights.iter().position(|(_, flight)| flight.is_over(Duration::ZERO));
+            if over.is_some() {
+                return self.flights.remove(over?);
+            }
+            self.flights.front()?.1.is_over(FLIGHT_LOOK);
+        }
+        self.flights.pop_front()
+    }
+}
+
+impl DiskFlight {
+    fn is_over(&self, limit: Duration) -> bool {
+        match self {
+            DiskFlight::Append(writing) => writing.is_here(limit),
+            DiskFlight::Read(reading) => reading.is_here(limit),
+        }
+    }
 }
 
 impl Worker for DiskWorker<'_> {
@@ -67,7 +90,7 @@ impl Worker for DiskWorker<'_> {
     }
 
     fn drain(&mut self) -> Result<Option<Step>, BenchError> {
-        let Some((started, flight)) = self.flights.pop_front() else {
+        let Some((started, flight)) = self.next_over() else {
             return Ok(None);
         };
         match flight {

@@ -76,6 +76,15 @@ impl<T: Send + 'static> Answer<T> {
         }
     }
 
+    /// Whether [`Answer::wait`] would return at once; blocks the calling thread up to `limit` for
+    /// that.
+    pub fn is_here(&self, limit: Duration) -> bool {
+        let is_waiting = |state: &mut AnswerState<T>| matches!(state, AnswerState::Waiting(_));
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), limit, is_waiting);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        !is_waiting(&mut state)
+    }
+
     /// Waits on a shard.
     ///
     /// # Errors
@@ -157,6 +166,7 @@ mod tests {
     fn a_thread_gets_the_answer_or_learns_that_none_comes() {
         let (promise, given) = answer();
         promise.give(5);
+        assert!(given.is_here(Duration::ZERO));
         assert_eq!(given.wait(Duration::ZERO), Ok(5));
         let (promise, never) = answer::<u32>();
         drop(promise);
@@ -167,6 +177,7 @@ mod tests {
         assert_eq!(thread.join().unwrap(), Ok(6));
         let (_kept, late) = answer::<u32>();
         let limit = Duration::from_millis(1);
+        assert!(!late.is_here(limit));
         assert_eq!(late.wait(limit), Err(Unanswered::Late(limit)));
     }
 

@@ -40,6 +40,7 @@ const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
 pub(crate) const DISK_READ_DEADLINE: Duration = Duration::from_secs(6);
 /// Bytes that a call asks of a disk of its own process at once, in each of several questions: while
 /// it copies what one has brought, the disk reads the others.
-pub(crate) const OWN_DISK_CALL_BYTES: u64 = 4 << 20;
-/// Bytes that a call has asked of a disk of its own process and not yet copied.
-pub(crate) const OWN_DISK_ASKED_BYTES: u64 = 32 << 20;
+pub(crate) const OWN_DISK_CALL_BYTES: u64 = 1 << 20;
+/// Bytes that a call has asked of a disk of its own process and not yet copied: twice what a disk
+/// reads at once, which ends what it reads in an order of its own.
+pub(crate) const OWN_DISK_ASKED_BYTES: u64 = 64 << 20;

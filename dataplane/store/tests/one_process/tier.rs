@@ -87,7 +87,7 @@ fn an_owner_reads_its_own_disk_without_a_connection_and_others_over_tcp() {
     let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
     let store = filled(&cluster, &folder);
     let on_disk: Vec<usize> = (0..OBJECTS).filter(|it| is_only_on_disk(&store, *it)).collect();
-    // More than a call asks of a disk at once.
+    // A call asks its disk many times.
     assert!(on_disk.len() * OBJECT_BYTES > 32 << 20, "{}", on_disk.len());
     let other = reader(&cluster);
     for (client, route) in [(&store, "same_process"), (&other, "tcp")] {
