@@ -86,7 +86,10 @@ impl Listing {
             let count = self.found.len().min(LIST_PAGE_OBJECTS);
             self.handed = self.found.drain(..count).collect();
         }
-        let objects = self.handed.iter().filter(|object| !self.liveness.is_void(object));
+        // What was found is newer than the tombstones that were read since: only what became void
+        // during the listing is left out.
+        let is_left = |object: &&Survivor| !self.liveness.is_void_everywhere(object);
+        let objects = self.handed.iter().filter(is_left);
         let is_last = self.found.is_empty() && self.segments.is_empty();
         let next = ListCursor { listing: self.number, page: self.page + 1 };
         ListedPage { objects: objects.cloned().collect(), next: (!is_last).then_some(next) }

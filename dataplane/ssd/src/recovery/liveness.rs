@@ -27,6 +27,12 @@ impl CopyLiveness {
         last.is_some_and(|last| object.address.sequence <= *last)
     }
 
+    /// Whether copies of an object are void whichever segment has them, so that none was written
+    /// after its tombstone.
+    pub(crate) fn is_void_everywhere(&self, object: &Survivor) -> bool {
+        self.void.get(&(object.hash, object.generation)) == Some(&u32::MAX)
+    }
+
     /// The objects that count of a segment's entries, which come in the order in which they were
     /// written.
     pub(crate) fn take(&mut self, sequence: u32, entries: Vec<Entry>) -> Vec<Survivor> {

@@ -74,3 +74,22 @@ fn the_next_life_lists_what_it_has_found() {
     assert!(found.len() > 50, "{}", found.len());
     disk.close().wait(LONG).unwrap();
 }
+
+#[test]
+fn a_copy_that_is_written_again_after_its_tombstone_is_listed() {
+    let (host, folder) = (Host::new(), tempfile::tempdir().unwrap());
+    let OpenedDisk { disk, .. } = host.open(folder.path(), 64 * MIB);
+    let write = || host.write(&disk, vec![host.outgoing(7, 70, 5000, 0)]);
+    write();
+    let copy = VoidCopy { hash: 7, generation: 70 };
+    disk.bury(vec![copy]).wait(LONG).unwrap().unwrap();
+    assert_eq!(list_from(&disk, None), []);
+    // The same bytes in memory were copied again, into the same segment.
+    write();
+    assert_eq!(list_from(&disk, None), [(7, 70)]);
+    disk.close().wait(LONG).unwrap();
+    let OpenedDisk { disk, survivors, .. } = host.open(folder.path(), 64 * MIB);
+    assert_eq!(survivors.len(), 1);
+    assert_eq!(list_from(&disk, None), [(7, 70)]);
+    disk.close().wait(LONG).unwrap();
+}
