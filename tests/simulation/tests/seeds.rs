@@ -43,6 +43,20 @@ fn a_store_keeps_its_promises_whatever_happens() {
 /// (151), or left its connection open for as long as a peer without power is silent.
 const CANCELED_WHILE_CONNECTING: [u64; 4] = [151, 3829, 4184, 10507];
 
+/// A lease that was given back after a restart of the master and ended another reader's (143), a
+/// drain that did not wait for what an owner had still to announce (2139), a copy that was not
+/// listed because it was written after its tombstone into the same segment (2269).
+const AFTER_A_RESTART: [u64; 3] = [143, 2139, 2269];
+
+#[test]
+fn stores_keep_their_promises_where_they_once_did_not() {
+    for seed in AFTER_A_RESTART {
+        if let Err(failure) = Scenario::Store.play(seed) {
+            panic!("{failure}");
+        }
+    }
+}
+
 #[test]
 fn engines_keep_their_promises_where_they_once_did_not() {
     for seed in CANCELED_WHILE_CONNECTING {

@@ -13,6 +13,10 @@ use std::time::Duration;
 
 /// Time in which all kernels have heard of connections whose other end is gone.
 pub(super) const HEARD: Duration = Duration::from_secs(8);
+/// How long a host is without a process, at most...
+const DEAD_MAX: Duration = Duration::from_secs(20);
+/// ... and where a supervisor starts it again at once.
+const AT_ONCE: Duration = Duration::from_millis(30);
 
 /// Trouble for a set of hosts.
 pub(super) struct Trouble {
@@ -67,7 +71,7 @@ impl Trouble {
             self.world.sleep(pause).await;
             self.faults.set(self.faults.get() + 1);
             match self.random.below(8) {
-                0 | 1 => self.die(self.random.one_in(2)).await,
+                0 | 1 => self.die(self.random.one_in(2), DEAD_MAX).await,
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
                 5 => self.world.set_weather(Weather::foul(&self.random, self.flips)),
@@ -84,18 +88,19 @@ impl Trouble {
             let pause = self.random.length(Duration::from_micros(100), Duration::from_secs(10));
             self.world.sleep(pause).await;
             self.faults.set(self.faults.get() + 1);
-            self.die(true).await;
+            let longest = *self.random.pick(&[AT_ONCE, DEAD_MAX]);
+            self.die(true, longest).await;
         }
     }
 
-    async fn die(&self, power_stays: bool) {
+    async fn die(&self, power_stays: bool, longest: Duration) {
         let host = *self.random.pick(&self.hosts);
         if !self.dead.borrow_mut().insert(host) {
             return;
         }
         (self.end)(host);
         self.world.kill(host, power_stays);
-        let pause = self.random.length(Duration::from_millis(1), Duration::from_secs(20));
+        let pause = self.random.length(Duration::from_millis(1), longest);
         self.world.sleep(pause).await;
         self.world.revive(host);
         self.dead.borrow_mut().remove(&host);

@@ -55,8 +55,14 @@ struct Play {
 
 pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     let random = world.fork_random();
-    let trials = [Trials::Calm, Trials::Restarts, Trials::Nodes, Trials::All, Trials::All];
-    let trials = *random.pick(&trials);
+    let trials = *random.pick(&[
+        Trials::Calm,
+        Trials::Restarts,
+        Trials::Restarts,
+        Trials::Nodes,
+        Trials::All,
+        Trials::All,
+    ]);
     let contract = Rc::new(Contract::new(world, trials));
     let size = Size::new(&random, trials == Trials::Nodes || random.one_in(2));
     let master = Rc::new(Master::new(world, &contract, size.has_disks)?);

@@ -24,6 +24,8 @@ pub(super) struct Model {
     dead: BTreeSet<u64>,
     /// Generations that the disk has announced: others may be torn.
     announced: BTreeSet<u64>,
+    /// Those of the present life: nothing but a bad disk can have changed their bytes.
+    fresh: BTreeSet<u64>,
     /// Payload bytes of all that was ever given to the disk.
     sizes: BTreeMap<u64, u32>,
     /// Keys on which a call works.
@@ -42,6 +44,7 @@ impl Model {
     /// A copy was announced.
     pub(super) fn announce(&mut self, hash: u128, copy: Copy) {
         self.announced.insert(copy.generation);
+        self.fresh.insert(copy.generation);
         if let Some(older) = self.known.insert(hash, copy) {
             self.waiting.insert(older.generation, (hash, older));
         }
@@ -61,6 +64,10 @@ impl Model {
 
     pub(super) fn was_announced(&self, copy: &Copy) -> bool {
         self.announced.contains(&copy.generation)
+    }
+
+    pub(super) fn is_fresh(&self, copy: &Copy) -> bool {
+        self.fresh.contains(&copy.generation)
     }
 
     pub(super) fn buried(&mut self, generations: &[u64]) {
@@ -87,6 +94,7 @@ impl Model {
 
     /// The process has ended: nothing is under way any more.
     pub(super) fn end_life(&mut self) {
+        self.fresh.clear();
         self.busy.clear();
         self.active = 0;
         self.is_exclusive = false;

@@ -305,6 +305,8 @@ impl User {
         if first == 0 && found.len() as u64 == extent_bytes(u64::from(copy.bytes)) {
             let is_intact = perigee_ssd::image::is_intact(found, copy.bytes, copy.generation);
             self.play.world.check(is_right || !is_intact, || format!("A wrong byte: {copy:?}"));
+            let must_be = self.play.model.borrow().is_fresh(copy) && !self.play.trouble.is_untrue();
+            self.play.world.check(is_intact || !must_be, || format!("{copy:?} is not intact"));
             return is_intact;
         }
         is_right

@@ -190,6 +190,8 @@ impl Client {
                 let bytes = self.random.between(PAYLOAD_BYTES_MIN, most >> self.random.below(6));
                 self.put(life, &key, bytes, self.random.one_in(2)).await
             }
+            // What lies on disks is to go, too.
+            5 if self.size.has_disks => self.remove(life, &key, true).await,
             5 => self.copy(life, &key).await,
             _ => self.get(life, &key).await == Some(true),
         };
