@@ -470,6 +470,22 @@ fn what_is_removed_while_only_a_disk_that_is_away_knows_it_does_not_come_back() 
 }
 
 #[test]
+fn the_owner_of_a_disk_hears_of_a_void_copy_with_the_records_of_its_removal() {
+    let mut stage = Stage::with_disk(offload(), 1);
+    stage.put_on_disk(&["a"]);
+    stage.put("b");
+    assert_eq!(stage.lies_in("a"), [DISK]);
+    assert!(stage.shard.follow(0));
+    while stage.shard.take_records().is_some() {}
+    stage.remove("a", true);
+    let (_, generation) = stage.tombstones()[0];
+    let (segment, records) = stage.shard.take_records().expect("there is something to hear");
+    let records = records.expect("few records");
+    let record = Record::decode(&records).expect("a whole record");
+    assert_eq!((segment, record.op, record.generation), (0, RecordOp::Void, generation));
+}
+
+#[test]
 fn a_copy_whose_tombstone_waits_is_not_believed_when_its_disk_is_announced_again() {
     let mut stage = Stage::with_disk(offload(), 1);
     stage.put_on_disk(&["a"]);
