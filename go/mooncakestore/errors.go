@@ -25,13 +25,15 @@ var (
 
 // Codes of store_c.h that callers act upon.
 const (
-	CodeNoSpace        = -200 // no segment has room
-	CodeInvalidParams  = -600 // not set up, or a value that makes no sense
-	CodeNotFound       = -704 // no such object
-	CodeHasLease       = -706 // it is being read: not removed
-	CodeTransferFailed = -800 // the bytes did not move
-	CodeNoMaster       = -900 // the master or a node does not answer
-	CodeTimeout        = -901 // not within the deadline
+	CodeNoSpace        = -200  // no segment has room
+	CodeInvalidParams  = -600  // not set up, or a value that makes no sense
+	CodeNotFound       = -704  // no such object
+	CodeHasLease       = -706  // it is being read: not removed
+	CodeTransferFailed = -800  // the bytes did not move
+	CodeNoMaster       = -900  // the master or a node does not answer
+	CodeTimeout        = -901  // not within the deadline
+	CodeOverQuota      = -1700 // the tenant's quota is used up
+	CodeUnknownTenant  = -1701 // the tenant has no quota
 )
 
 // CallError is a call that the library answered with a code.

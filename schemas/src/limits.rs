@@ -31,6 +31,8 @@ pub const BATCH_SHARED_KEY_BYTES_MAX: usize = 4 << 20;
 pub const LISTING_PAGE_BYTES: usize = 256 << 10;
 /// Segments that one page of a listing looks at.
 pub const SEGMENTS_PER_PAGE: usize = 256;
+/// Most tenants in the answer to a question for all of them.
+pub const TENANTS_LISTED_MAX: usize = 4096;
 /// Most replicas of one object.
 pub const REPLICAS_MAX: usize = 16;
 /// Most segments in one mount or query.

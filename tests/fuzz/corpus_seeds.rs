@@ -423,7 +423,7 @@ fn give_back() -> Vec<u8> {
 fn query_segments() -> Vec<u8> {
     let mut b = Builder::new();
     let names = keys!(b);
-    let arguments = rpc::QuerySegmentsRequestArgs { names, from: 9, disks: true };
+    let arguments = rpc::QuerySegmentsRequestArgs { names, from: 9, disks: true, tenants: true };
     let root = rpc::QuerySegmentsRequest::create(&mut b, &arguments);
     finished(b, root)
 }

@@ -55,6 +55,8 @@ mod store_upserts;
 #[cfg(all(test, feature = "store"))]
 mod tasks;
 #[cfg(all(test, feature = "store"))]
+mod tenant_quotas;
+#[cfg(all(test, feature = "store"))]
 mod tenants;
 #[cfg(all(test, feature = "store"))]
 mod without_io_uring;

@@ -1,7 +1,7 @@
 //! Answers in Mooncake's forms. Invariant: content types and key order are those of Mooncake, since
 //! strict clients compare them.
 
-use crate::master_view::DrainRefusal;
+use crate::master_view::AdminRefusal;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -97,7 +97,7 @@ pub(crate) fn error_text(http: StatusCode, status: Status, message: &str) -> Res
 }
 
 /// A JSON error with the reason of a refusal.
-pub(crate) fn refusal(refused: DrainRefusal) -> Response {
+pub(crate) fn refusal(refused: AdminRefusal) -> Response {
     error_text(http_of(refused.status), refused.status, &refused.reason)
 }
 

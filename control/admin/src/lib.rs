@@ -25,5 +25,7 @@ mod shared;
 pub mod summary;
 mod tenants;
 
-pub use master_view::{ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo, SegmentText};
+pub use master_view::{
+    AdminRefusal, ControlPlane, ObjectInfo, ReplicaPlace, SegmentInfo, SegmentText,
+};
 pub use server::{AdminHandle, AdminOptions, AdminServer};

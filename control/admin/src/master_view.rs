@@ -1,7 +1,7 @@
 //! What the routes ask of the master. Invariant: nothing here grants leases, so looking never
 //! changes what can be evicted.
 
-use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_metrics::{MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub trait ControlPlane: Send + Sync + 'static {
     ///
     /// # Errors
     /// The request cannot be carried out, with Mooncake's codes.
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal>;
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, AdminRefusal>;
 
     /// How a drain job stands.
     ///
@@ -64,6 +64,22 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// # Errors
     /// `JobNotFound`; `UnavailableInCurrentStatus` if it has ended or moves are under way.
     fn cancel_drain(&self, id: u128) -> Result<(), Status>;
+
+    /// The tenants that have a quota, bytes or objects, in the order of their names, or the one of
+    /// a name; `None` where tenants have no quotas.
+    fn tenants(&self, tenant: Option<&TenantId>) -> Option<Vec<TenantNumbers>>;
+
+    /// Gives a tenant a quota of some bytes, or another one; returns how it stands then.
+    ///
+    /// # Errors
+    /// Tenants have no quotas, or the quota could not be written down.
+    fn set_quota(&self, tenant: &TenantId, bytes: u64) -> Result<TenantNumbers, AdminRefusal>;
+
+    /// Takes a tenant's quota away.
+    ///
+    /// # Errors
+    /// Tenants have no quotas; the tenant has none, or has objects; or could not be written down.
+    fn remove_quota(&self, tenant: &TenantId) -> Result<(), AdminRefusal>;
 
     /// Numbers of the state.
     ///
@@ -231,16 +247,16 @@ pub(crate) fn state_name(state: u8) -> &'static str {
     }
 }
 
-/// Why a job is not begun.
+/// Why something is not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DrainRefusal {
+pub struct AdminRefusal {
     /// The code for the caller.
     pub status: Status,
     /// What to change, for people.
     pub reason: String,
 }
 
-impl From<Status> for DrainRefusal {
+impl From<Status> for AdminRefusal {
     fn from(status: Status) -> Self {
         let reason = status.name().to_owned();
         Self { status, reason }

@@ -47,12 +47,16 @@ pub(crate) async fn ready(State(shared): State<RouteContext>) -> Response {
 }
 
 pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Response, Response> {
+    let tenants = shared.ask(|plane| plane.tenants(None)).await?;
     let asked = shared.ask(|plane| Ok((plane.numbers()?, plane.segments(None)?, plane.cells())));
     // No scrape at all is better than counters that fall to 0 and come back.
     let (numbers, segments, cells) = asked.await?.map_err(answer::error)?;
     let cells = cells.iter().map(AsRef::as_ref);
     let mut samples = Samples::of_master(cells, &numbers, shared.build);
     samples.add_segments(segments.iter().map(numbers_of).collect());
+    if let Some(tenants) = tenants {
+        samples.add_tenants(&tenants, &numbers);
+    }
     samples.value("perigee_uptime_seconds", &[], shared.started.elapsed().as_secs_f64());
     samples.value("perigee_ready", &[], u8::from(shared.plane.readiness().is_ok()));
     let events = shared.plane.key_events().unwrap_or_default();

@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 
 /// All routes.
 pub(crate) fn router(shared: RouteContext) -> Router {
-    let quotas = get(quotas::quota_off).put(quotas::set_quota).delete(quotas::quota_off);
+    let quotas = get(quotas::quotas).put(quotas::set_quota).delete(quotas::remove_quota);
     let mut pages = Router::new();
     for (path, kind, body) in cluster::FILES {
         pages = pages.route(path, get(move || cluster::file(kind, body)));

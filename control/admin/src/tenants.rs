@@ -22,7 +22,7 @@ const REFUSAL: &str = "This route is about all tenants: leave tenant_id out";
 
 /// Why a request is refused for its tenant.
 #[derive(Debug)]
-pub(crate) struct TenantRefusal(String);
+pub(crate) struct TenantRefusal(pub(crate) String);
 
 /// Refuses a tenant on routes that know none.
 pub(crate) async fn guard(request: Request, next: Next) -> Response {

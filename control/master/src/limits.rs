@@ -93,6 +93,10 @@ pub const EVICTION_WASTE_FACTOR: u64 = 4;
 /// victims.
 pub const EVICTION_WASTE_BYTES: u64 = 64 << 20;
 
+/// Times that a put evicts objects of its own tenant whose quota is used up, while other shards use
+/// up what it has gained.
+pub const QUOTA_TRIES_MAX: u32 = 4;
+
 /// Milliseconds for which an object stays after its last touch unless a put finds no room: the
 /// watermark takes nothing younger.
 pub const FRESH_MS: u64 = 1_000;

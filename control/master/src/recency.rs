@@ -6,6 +6,7 @@ use crate::list_name::LISTS;
 use crate::list_name::ListName;
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
+use crate::tenant::Lane;
 
 /// The lists of one segment; the links are in the replicas.
 #[derive(Debug)]
@@ -17,11 +18,13 @@ pub(crate) struct Recency {
     ready_bytes: u64,
 }
 
-impl Recency {
-    pub(crate) fn new() -> Self {
+impl Default for Recency {
+    fn default() -> Self {
         Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], len: 0, ready_bytes: 0 }
     }
+}
 
+impl Recency {
     /// Number of replicas in all lists.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -50,7 +53,7 @@ impl Recency {
         debug_assert_ne!(before, id, "it is in no list");
         let replica = &mut replicas[id];
         debug_assert!(!replica.follows, "what follows is in no list");
-        replica.list = list;
+        replica.set_list(list);
         replica.newer = NONE;
         replica.older = before;
         if before == NONE {
@@ -66,7 +69,8 @@ impl Recency {
 
     /// Takes a replica out of its list.
     pub(crate) fn unlink(&mut self, replicas: &mut Slab<Replica>, id: u32) {
-        let Replica { newer, older, list, .. } = replicas[id];
+        let Replica { newer, older, .. } = replicas[id];
+        let list = replicas[id].list();
         let slot = list.slot();
         debug_assert!(!replicas[id].follows, "what follows is in no list");
         debug_assert!(newer == NONE || replicas[newer].older == id);
@@ -132,14 +136,16 @@ impl Recency {
         let heir = *followers;
         debug_assert_ne!(heir, NONE, "it has a follower");
         self.unfollow(replicas, heir, followers);
-        let Replica { newer, older, list, .. } = replicas[leader];
+        let Replica { newer, older, .. } = replicas[leader];
+        let list = replicas[leader].list();
         let slot = list.slot();
         if list == ListName::Ready {
             self.ready_bytes += replicas[heir].extent().bytes;
             self.ready_bytes -= replicas[leader].extent().bytes;
         }
         let replica = &mut replicas[heir];
-        (replica.newer, replica.older, replica.list) = (newer, older, list);
+        (replica.newer, replica.older) = (newer, older);
+        replica.set_list(list);
         if newer == NONE {
             self.newest[slot] = heir;
         } else {
@@ -154,15 +160,15 @@ impl Recency {
     }
 
     /// Panics unless the links of every list agree in both directions and name replicas of this
-    /// segment. Returns how many replicas are in the lists.
-    pub(crate) fn check(&self, replicas: &Slab<Replica>, segment: u32) -> usize {
+    /// lane. Returns how many replicas are in the lists.
+    pub(crate) fn check(&self, replicas: &Slab<Replica>, lane: Lane) -> usize {
         let (mut listed, mut ready_bytes) = (0, 0);
         for list in ListName::ALL {
             let slot = list.slot();
             let (mut id, mut older) = (self.oldest[slot], NONE);
             while id != NONE {
                 let replica = &replicas[id];
-                assert_eq!((replica.list, replica.segment), (list, segment));
+                assert_eq!((replica.list(), replica.lane()), (list, lane));
                 assert_eq!(replica.older, older, "links of {id} in {list:?}");
                 assert!(!replica.follows, "{id} is in {list:?} and follows");
                 if list == ListName::Ready {

@@ -8,6 +8,8 @@ use perigee_schemas::extent::extent_bytes;
 
 use crate::columns::{ReplicaLocation, ReplicaState};
 use crate::list_name::ListName;
+use crate::slab::NONE;
+use crate::tenant::{Lane, TenantNumber};
 
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -23,16 +25,49 @@ pub(crate) struct Replica {
     pub(crate) newer: u32,
     /// Neighbour that was touched earlier, or `NONE`.
     pub(crate) older: u32,
-    pub(crate) list: ListName,
+    /// Whose lists of its segment it is in.
+    pub(crate) tenant: TenantNumber,
+    /// Slot of its list.
+    slot: u8,
     /// It is in no list but follows the one replica of its group's that is; `newer` and `older`
     /// link the followers.
     pub(crate) follows: bool,
 }
 
 impl Replica {
+    /// One that has no object yet and is in no list.
+    pub(crate) fn new(lane: Lane, offset: u64, payload_bytes: u64, generation: u64) -> Self {
+        Self {
+            generation,
+            offset,
+            payload_bytes,
+            segment: lane.segment,
+            object: NONE,
+            sibling: NONE,
+            newer: NONE,
+            older: NONE,
+            tenant: lane.tenant,
+            slot: ListName::Held.slot() as u8,
+            follows: false,
+        }
+    }
+
+    /// The lists that one of is its.
+    pub(crate) fn lane(&self) -> Lane {
+        Lane { segment: self.segment, tenant: self.tenant }
+    }
+
+    pub(crate) fn list(&self) -> ListName {
+        ListName::ALL[usize::from(self.slot)]
+    }
+
+    pub(crate) fn set_list(&mut self, list: ListName) {
+        self.slot = list.slot() as u8;
+    }
+
     /// Whether it lies on a disk.
     pub(crate) fn is_on_disk(&self) -> bool {
-        self.list == ListName::OnDisk
+        self.list() == ListName::OnDisk
     }
 
     /// Where it lies on its disk.
@@ -55,5 +90,15 @@ impl Replica {
             payload_bytes: self.payload_bytes,
             generation: self.generation,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_is_no_larger_than_a_cache_line_less_a_quarter() {
+        assert_eq!(size_of::<Replica>(), 48);
     }
 }

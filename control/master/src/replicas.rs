@@ -9,13 +9,15 @@ use crate::generations::Generations;
 use crate::list_name::ListName;
 use crate::recency::Recency;
 use crate::replica::Replica;
+use crate::segment_lists::SegmentLists;
 use crate::slab::{NONE, Slab};
+use crate::tenant::{Lane, SHARED, TenantNumber};
 
 #[derive(Debug)]
 pub(crate) struct Replicas {
     records: Slab<Replica>,
     /// By segment number; `None` for segments that are not known or forgotten.
-    lists: Vec<Option<Box<Recency>>>,
+    lists: Vec<Option<Box<SegmentLists>>>,
     generations: Generations,
 }
 
@@ -31,7 +33,7 @@ impl Replicas {
             self.lists.resize_with(slot + 1, || None);
         }
         debug_assert!(self.lists[slot].is_none(), "a number is used once");
-        self.lists[slot] = Some(Box::new(Recency::new()));
+        self.lists[slot] = Some(Box::default());
     }
 
     /// A segment has no replicas any more and gets no other ones.
@@ -43,9 +45,9 @@ impl Replicas {
     }
 
     /// A new replica that is held, has a generation of its own, and has no object yet.
-    pub(crate) fn make(&mut self, segment: u32, extent: Extent, payload_bytes: u64) -> u32 {
+    pub(crate) fn make(&mut self, lane: Lane, extent: Extent, payload_bytes: u64) -> u32 {
         let generation = self.generations.next();
-        self.adopt(segment, extent.offset, payload_bytes, generation)
+        self.adopt(lane, extent.offset, payload_bytes, generation)
     }
 
     /// All generations that were given are smaller.
@@ -61,28 +63,17 @@ impl Replicas {
     /// As `make`, with the generation that another master gave it.
     pub(crate) fn adopt(
         &mut self,
-        segment: u32,
+        lane: Lane,
         offset: u64,
         payload_bytes: u64,
         generation: u64,
     ) -> u32 {
         debug_assert!(payload_bytes > 0, "a replica has bytes");
-        let id = self.records.insert(Replica {
-            generation,
-            offset,
-            payload_bytes,
-            segment,
-            object: NONE,
-            sibling: NONE,
-            newer: NONE,
-            older: NONE,
-            list: ListName::Held,
-            follows: false,
-        });
-        let lists = lists_of(&mut self.lists, segment);
+        let id = self.records.insert(Replica::new(lane, offset, payload_bytes, generation));
+        let lists = self.lists.get_mut(lane.segment as usize).and_then(Option::as_deref_mut);
         debug_assert!(lists.is_some(), "its segment is known");
         if let Some(lists) = lists {
-            lists.link(&mut self.records, id, ListName::Held);
+            lists.open(lane.tenant).link(&mut self.records, id, ListName::Held);
         }
         id
     }
@@ -149,50 +140,63 @@ impl Replicas {
 
     /// Makes a replica that is in a list the newest of one.
     pub(crate) fn relink(&mut self, id: u32, list: ListName) {
-        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].lane()) {
             lists.relink(&mut self.records, id, list);
         }
     }
 
     /// Takes a replica out of its list, for good.
     pub(crate) fn unlink(&mut self, id: u32) {
-        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].lane()) {
             lists.unlink(&mut self.records, id);
         }
+        self.close_empty(self.records[id].lane());
     }
 
     /// Takes a replica out of its list: from now on it goes where the leader of these followers
     /// goes.
     pub(crate) fn follow(&mut self, id: u32, followers: &mut u32) {
-        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].lane()) {
             lists.follow(&mut self.records, id, followers);
         }
     }
 
     /// Takes a follower out, for good.
     pub(crate) fn unfollow(&mut self, id: u32, followers: &mut u32) {
-        if let Some(lists) = lists_of(&mut self.lists, self.records[id].segment) {
+        if let Some(lists) = lists_of(&mut self.lists, self.records[id].lane()) {
             lists.unfollow(&mut self.records, id, followers);
         }
+        self.close_empty(self.records[id].lane());
     }
 
     /// Takes a leader out, for good, and puts its first follower, which is returned, into its very
     /// place.
     pub(crate) fn succeed(&mut self, leader: u32, followers: &mut u32) -> u32 {
-        match lists_of(&mut self.lists, self.records[leader].segment) {
+        match lists_of(&mut self.lists, self.records[leader].lane()) {
             Some(lists) => lists.succeed(&mut self.records, leader, followers),
             None => leader,
         }
     }
 
-    /// The replica of a segment's list that was linked first, or `NONE`.
-    pub(crate) fn oldest(&self, segment: u32, list: ListName) -> u32 {
-        self.lists_in(segment).map_or(NONE, |lists| lists.oldest(list))
+    /// The replica of a list that was linked first, or `NONE`.
+    pub(crate) fn oldest(&self, lane: Lane, list: ListName) -> u32 {
+        let lists = self.lists_in(lane.segment).and_then(|lists| lists.of(lane.tenant));
+        lists.map_or(NONE, |lists| lists.oldest(list))
+    }
+
+    /// The tenants with replicas in a segment, where they have quotas.
+    pub(crate) fn tenants_in(&self, segment: u32) -> impl Iterator<Item = TenantNumber> + '_ {
+        self.lists_in(segment).into_iter().flat_map(SegmentLists::tenants)
+    }
+
+    /// Whether a tenant has replicas in a segment.
+    pub(crate) fn has_some(&self, lane: Lane) -> bool {
+        self.lists_in(lane.segment).is_some_and(|lists| lists.of(lane.tenant).is_some())
     }
 
     /// Bytes of the replicas of a segment that are ready to go, without those that follow them.
     pub(crate) fn ready_bytes(&self, segment: u32) -> u64 {
-        self.lists_in(segment).map_or(0, Recency::ready_bytes)
+        self.lists_in(segment).map_or(0, SegmentLists::ready_bytes)
     }
 
     /// Any replica of a segment.
@@ -203,7 +207,7 @@ impl Replicas {
 
     /// Number of replicas in a segment.
     pub(crate) fn count_in(&self, segment: u32) -> usize {
-        self.lists_in(segment).map_or(0, Recency::len)
+        self.lists_in(segment).map_or(0, SegmentLists::len)
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&Replica> {
@@ -251,13 +255,22 @@ impl Replicas {
         assert_eq!(counted, self.records.len(), "no replica is without its segment");
     }
 
-    fn lists_in(&self, segment: u32) -> Option<&Recency> {
+    fn lists_in(&self, segment: u32) -> Option<&SegmentLists> {
         self.lists.get(segment as usize)?.as_deref()
+    }
+
+    /// Forgets the lists of a tenant that has nothing in a segment any more.
+    fn close_empty(&mut self, lane: Lane) {
+        if lane.tenant != SHARED
+            && let Some(Some(lists)) = self.lists.get_mut(lane.segment as usize)
+        {
+            lists.close_empty(lane.tenant);
+        }
     }
 }
 
-fn lists_of(lists: &mut [Option<Box<Recency>>], segment: u32) -> Option<&mut Recency> {
-    lists.get_mut(segment as usize)?.as_deref_mut()
+fn lists_of(lists: &mut [Option<Box<SegmentLists>>], lane: Lane) -> Option<&mut Recency> {
+    lists.get_mut(lane.segment as usize)?.as_deref_mut()?.of_mut(lane.tenant)
 }
 
 impl std::ops::Index<u32> for Replicas {
@@ -283,7 +296,7 @@ mod tests {
     }
 
     fn make(replicas: &mut Replicas, segment: u32) -> u32 {
-        let id = replicas.make(segment, Extent::new(0, 64), 1);
+        let id = replicas.make(Lane::shared(segment), Extent::new(0, 64), 1);
         replicas.check();
         id
     }
@@ -316,10 +329,19 @@ mod tests {
         let mut replicas = in_segments(2);
         let ids: Vec<u32> = (0..6).map(|n| make(&mut replicas, n % 2)).collect();
         ids.iter().for_each(|id| replicas.relink(*id, FREE));
-        assert_eq!((replicas.oldest(0, FREE), replicas.oldest(1, FREE)), (ids[0], ids[1]));
+        assert_eq!(
+            (replicas.oldest(Lane::shared(0), FREE), replicas.oldest(Lane::shared(1), FREE)),
+            (ids[0], ids[1])
+        );
         replicas.relink(ids[0], FREE);
         replicas.check();
-        assert_eq!((replicas.oldest(0, FREE), replicas.oldest(0, ListName::Held)), (ids[2], NONE));
+        assert_eq!(
+            (
+                replicas.oldest(Lane::shared(0), FREE),
+                replicas.oldest(Lane::shared(0), ListName::Held)
+            ),
+            (ids[2], NONE)
+        );
         assert_eq!((replicas.count_in(0), replicas.count_in(7), replicas.any_in(7)), (3, 0, None));
     }
 
@@ -332,7 +354,10 @@ mod tests {
         replicas.follow(ids[2], &mut followers);
         replicas.check();
         let heir = replicas.succeed(ids[0], &mut followers);
-        assert_eq!((heir, followers, replicas.oldest(0, FREE)), (ids[2], NONE, ids[2]));
+        assert_eq!(
+            (heir, followers, replicas.oldest(Lane::shared(0), FREE)),
+            (ids[2], NONE, ids[2])
+        );
         replicas.remove(ids[0]);
         replicas.check();
     }

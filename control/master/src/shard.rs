@@ -32,6 +32,7 @@ mod promote;
 mod put;
 mod put_end;
 mod put_start;
+mod quota;
 mod read;
 mod rebuild;
 mod relocate;
@@ -79,6 +80,7 @@ use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
 use crate::soft_pins::SoftPins;
 use crate::space::Space;
+use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
 
@@ -107,6 +109,8 @@ pub struct KeyShard {
     outbox: Outbox,
     rebuild: Rebuild,
     policy: Box<dyn EvictionPolicy>,
+    /// What tenants may hold; all that fits if `None`.
+    quotas: Option<Box<ShardAccounts>>,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
     counters: ShardCounters,
@@ -141,6 +145,7 @@ impl KeyShard {
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),
             policy: settings.policy.build(),
+            quotas: None,
             events: None,
             counters: ShardCounters::default(),
             settings,

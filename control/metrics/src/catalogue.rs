@@ -8,6 +8,7 @@ mod disk;
 mod features;
 mod own;
 mod storage;
+mod tenants;
 
 use crate::family::Family;
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ const GROUPS: &[&[Family]] = &[
     storage::EVICTION,
     features::PROMOTION,
     features::HIGH_AVAILABILITY,
+    tenants::QUOTAS,
     own::FAMILIES,
     client::MOONCAKE,
     client::OWN,
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn all_families_of_a_mooncake_master_are_served_with_their_types() {
-        assert_eq!(MOONCAKE.lines().count(), 140);
+        assert_eq!(MOONCAKE.lines().count(), 151);
         for line in MOONCAKE.lines() {
             let (name, word) = line.split_once(' ').unwrap();
             let (_, family) = find(name).unwrap_or_else(|| panic!("{name} is missing"));

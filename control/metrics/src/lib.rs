@@ -22,6 +22,8 @@ pub use disk::{DiskNumbers, DiskTimes};
 pub use document::catalogue_markdown;
 pub use exposition::Samples;
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};
-pub use master::{BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers};
+pub use master::{
+    BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers, TenantNumbers,
+};
 pub use rpc_kind::RpcKind;
 pub use traffic::{TrafficCells, TrafficReport, TrafficTotals};

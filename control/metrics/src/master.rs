@@ -4,6 +4,7 @@
 mod build;
 mod numbers;
 mod render;
+mod tenants;
 
 use crate::catalogue::buckets::DURATIONS;
 use crate::cell::{Counter, Gauge, Histogram, HistogramTotals};
@@ -11,6 +12,7 @@ use crate::rpc_kind::RpcKind;
 
 pub use build::BuildInfo;
 pub use numbers::{MasterNumbers, SegmentNumbers};
+pub use tenants::TenantNumbers;
 
 /// What one shard counts. The shard's thread is the only writer.
 #[derive(Debug)]

@@ -141,6 +141,23 @@ pub struct ListedDisks {
     pub reports: Vec<DiskReport>,
 }
 
+/// What a tenant may hold, and holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantUse {
+    /// Its name.
+    pub name: String,
+    /// Its quota as it was set; 0 if it has none.
+    pub requested_bytes: u64,
+    /// Its quota that is in force.
+    pub effective_bytes: u64,
+    /// Bytes of its replicas in memory.
+    pub charged_bytes: u64,
+    /// Its objects.
+    pub objects: u64,
+    /// Nothing of it may be put.
+    pub is_closed: bool,
+}
+
 /// A count of objects.
 pub type Counted = Result<u64, Status>;
 
@@ -332,6 +349,20 @@ pub(crate) struct SegmentPage {
     /// Where it goes on; 0 on the last page.
     pub(crate) next: u32,
     pub(crate) reports: Vec<DiskReport>,
+}
+
+/// The tenants of an answer; an older master names none.
+pub(crate) fn tenant_uses(body: &[u8]) -> Result<Option<Vec<TenantUse>>, CallError> {
+    let reply = decode::<master::QuerySegmentsReply<'_>>(body)?;
+    let usage = |view: master::TenantUsage<'_>| TenantUse {
+        name: view.name().unwrap_or_default().to_owned(),
+        requested_bytes: view.requested_bytes(),
+        effective_bytes: view.effective_bytes(),
+        charged_bytes: view.charged_bytes(),
+        objects: view.objects(),
+        is_closed: view.closed(),
+    };
+    Ok(reply.tenants().map(|tenants| tenants.iter().map(usage).collect()))
 }
 
 impl SegmentPage {

@@ -24,6 +24,7 @@ mod segment_use;
 mod settings;
 mod shortage;
 mod tasks;
+mod tenant_room;
 
 pub(crate) use control_shard::ControlShard;
 pub use control_shard::Member;
@@ -38,6 +39,7 @@ pub(crate) use segment_use::{SegmentNames, SegmentPage, SegmentUsage};
 use settings::epoch_of_start;
 
 use crate::config::MasterConfig;
+use crate::quotas::{QuotaFileError, TenantQuotas};
 use perigee_events::{EventPublisher, EventsError};
 use perigee_metrics::MasterCells;
 use perigee_shard::{
@@ -68,6 +70,9 @@ pub enum ClusterError {
     /// KV events cannot be published.
     #[error(transparent)]
     Events(#[from] EventsError),
+    /// Quotas of tenants cannot be read.
+    #[error(transparent)]
+    Quotas(#[from] QuotaFileError),
     /// A shard did not report in time.
     #[error("A shard did not come up within {SHARD_DEADLINE:?}")]
     Late,
@@ -88,6 +93,7 @@ pub struct Cluster {
     address: SocketAddr,
     epoch: u64,
     events: Option<EventPublisher>,
+    quotas: Option<TenantQuotas>,
 }
 
 impl Cluster {
@@ -105,6 +111,9 @@ impl Cluster {
         let count = config.rpc.shards.max(1);
         let events = config.events.as_ref();
         let events = events.map(|settings| EventPublisher::start(settings, count)).transpose()?;
+        let watermark_ratio = config.eviction.high_watermark_ratio;
+        let quotas = config.quota_file.as_deref();
+        let quotas = quotas.map(|path| TenantQuotas::open(path, watermark_ratio)).transpose()?;
         let mut shards = Vec::new();
         let mut members = Vec::new();
         let mut address = address;
@@ -113,6 +122,9 @@ impl Cluster {
         for (index, mut start) in starts.into_iter().enumerate() {
             if let Some(queue) = events.as_ref().and_then(|events| events.queue(index)) {
                 start.report_to(queue);
+            }
+            if let Some(quotas) = &quotas {
+                start.charge_to(quotas.ledger());
             }
             let (shard, bound, member) = start_shard(start, address)?;
             address = bound;
@@ -129,6 +141,7 @@ impl Cluster {
             address,
             epoch,
             events,
+            quotas,
         };
         cluster.introduce();
         Ok(cluster)
@@ -147,6 +160,11 @@ impl Cluster {
     /// Where changes of keys are published.
     pub(crate) fn events(&self) -> Option<&EventPublisher> {
         self.events.as_ref()
+    }
+
+    /// What tenants may hold.
+    pub(crate) fn quotas(&self) -> Option<&TenantQuotas> {
+        self.quotas.as_ref()
     }
 
     /// Random number of this master's life.

@@ -7,11 +7,13 @@
 mod build;
 mod events;
 mod interface;
+mod quotas;
 pub mod table;
 
 use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 use perigee_master::{OffloadSettings, PolicyName, PromotionSettings};
+use std::path::PathBuf;
 
 /// Everything the master needs to know to start.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +46,8 @@ pub struct MasterConfig {
     pub client_ttl_ms: u64,
     /// How segments are chosen for replicas.
     pub allocation: AllocationStrategy,
+    /// Where the quotas of tenants are; tenants are mere name spaces if `None`.
+    pub quota_file: Option<PathBuf>,
     /// What is published of keys; nothing if `None`.
     pub events: Option<EventSettings>,
     /// Log switches.

@@ -36,7 +36,9 @@ impl DaemonError {
     /// The exit code of the program.
     pub fn exit_code(&self) -> u8 {
         match self {
-            DaemonError::Config(_) => Status::InvalidParams.exit(),
+            DaemonError::Config(_) | DaemonError::Cluster(ClusterError::Quotas(_)) => {
+                Status::InvalidParams.exit()
+            }
             DaemonError::Cluster(_) | DaemonError::Http(_) | DaemonError::System(_) => {
                 Status::RpcFail.exit()
             }

@@ -10,7 +10,9 @@ mod cluster;
 mod daemon;
 mod freed_memory;
 mod master_view;
+mod quotas;
 mod rpc;
 
 pub use cluster::{Cluster, ClusterError, MasterShard, Member, ShardStart};
 pub use daemon::{DaemonError, run};
+pub use quotas::QuotaFileError;

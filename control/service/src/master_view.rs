@@ -2,13 +2,14 @@
 
 use crate::cluster::{Cluster, ControlShard, Cursor, SegmentNames, SegmentUsage};
 use perigee_admin::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
+    AdminRefusal, DrainInfo, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{
-    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind, SegmentSpec, shard_of,
+    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind, SegmentSpec,
+    TenantUsage, shard_of,
 };
-use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers};
+use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
 use std::sync::Arc;
 
@@ -94,9 +95,9 @@ impl ControlPlane for Cluster {
         Ok(removed)
     }
 
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal> {
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, AdminRefusal> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| DrainRefusal::from(Status::InternalError))?;
+        getrandom::fill(&mut random).map_err(|_| AdminRefusal::from(Status::InternalError))?;
         let id = u128::from_ne_bytes(random);
         let request = perigee_master::DrainJobRequest {
             segments: request.segments,
@@ -105,8 +106,8 @@ impl ControlPlane for Cluster {
         };
         let created = self
             .run_first(move |first| async move { first.create_drain(id, request).await })
-            .ok_or(DrainRefusal::from(Status::RpcTimeout))?;
-        let refusal = |refused: perigee_master::JobRefusal| DrainRefusal {
+            .ok_or(AdminRefusal::from(Status::RpcTimeout))?;
+        let refusal = |refused: perigee_master::JobRefusal| AdminRefusal {
             status: refused.status,
             reason: refused.reason,
         };
@@ -127,10 +128,33 @@ impl ControlPlane for Cluster {
             .ok_or(Status::RpcTimeout)?
     }
 
+    fn tenants(&self, tenant: Option<&TenantId>) -> Option<Vec<TenantNumbers>> {
+        let ledger = self.quotas()?.ledger();
+        let usages = match tenant {
+            Some(tenant) => ledger.usage(tenant.name()).into_iter().collect(),
+            None => ledger.usages(),
+        };
+        Some(usages.into_iter().map(tenant_numbers).collect())
+    }
+
+    fn set_quota(&self, tenant: &TenantId, bytes: u64) -> Result<TenantNumbers, AdminRefusal> {
+        let quotas = self.quotas().ok_or(Status::UnavailableInCurrentMode)?;
+        quotas.set(tenant, bytes).map(tenant_numbers)
+    }
+
+    fn remove_quota(&self, tenant: &TenantId) -> Result<(), AdminRefusal> {
+        self.quotas().ok_or(Status::UnavailableInCurrentMode)?.remove(tenant)
+    }
+
     fn numbers(&self) -> Result<MasterNumbers, Status> {
         let mut whole = MasterNumbers::default();
         for part in self.ask_all(numbers) {
             whole.merge(part.ok_or(Status::RpcTimeout)?);
+        }
+        if let Some(quotas) = self.quotas() {
+            let totals = quotas.ledger().totals();
+            whole.quota_capacity_bytes = totals.capacity_bytes;
+            whole.strangers = totals.strangers;
         }
         Ok(whole)
     }
@@ -319,6 +343,20 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         recycled_copies: counters.recycled_copies,
         tombstones: gauges.tombstones,
         ..MasterNumbers::default()
+    }
+}
+
+fn tenant_numbers(usage: TenantUsage) -> TenantNumbers {
+    TenantNumbers {
+        name: usage.name,
+        requested_bytes: usage.requested_bytes,
+        effective_bytes: usage.effective_bytes,
+        guaranteed_bytes: usage.guaranteed_bytes,
+        charged_bytes: usage.charged_bytes,
+        objects: usage.objects,
+        is_closed: usage.is_closed,
+        refused: usage.refused,
+        evicted_bytes: usage.evicted_bytes,
     }
 }
 

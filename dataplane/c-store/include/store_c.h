@@ -35,6 +35,8 @@ extern "C" {
 #define MOONCAKE_STORE_TRANSFER_FAILED (-800)  /* the bytes did not move */
 #define MOONCAKE_STORE_NO_MASTER (-900)        /* the master or a node does not answer */
 #define MOONCAKE_STORE_TIMEOUT (-901)          /* not within the deadline */
+#define MOONCAKE_STORE_OVER_QUOTA (-1700)      /* the tenant's quota is used up */
+#define MOONCAKE_STORE_UNKNOWN_TENANT (-1701)  /* the tenant has no quota */
 
 typedef void *mooncake_store_t;
 

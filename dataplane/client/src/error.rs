@@ -16,6 +16,10 @@ pub enum ObjectFault {
     LeaseExpired,
     /// No segment of the cluster has room, even after eviction.
     NoRoom,
+    /// The quota of the tenant is used up, and nothing of the tenant may be evicted.
+    OverQuota,
+    /// The tenant has no quota, and the master admits no others.
+    UnknownTenant,
     /// A replica is being written by another client.
     Busy,
     /// The master does not answer, or no owner of a replica does, or its bytes are not as they were
@@ -41,6 +45,8 @@ impl ObjectFault {
             Status::ObjectHasLease | Status::ObjectHasReplicationTask => Self::Leased,
             Status::LeaseExpired | Status::ReplicaIsGone => Self::LeaseExpired,
             Status::NoAvailableHandle => Self::NoRoom,
+            Status::TenantQuotaExceeded => Self::OverQuota,
+            Status::TenantNotRegistered => Self::UnknownTenant,
             Status::ObjectReplicaBusy | Status::InvalidWrite | Status::InvalidRead => Self::Busy,
             // The last is a read of which no replica came, whatever the reason.
             Status::RpcFail | Status::RpcTimeout | Status::InvalidReplica => Self::Unreachable,
@@ -56,6 +62,10 @@ impl ObjectFault {
             Self::Leased => "it is being read or moved; wait, or remove it by force",
             Self::LeaseExpired => "its lease ended during the read; read it again",
             Self::NoRoom => "the cluster has no room; lend more memory or remove objects",
+            Self::OverQuota => {
+                "the quota of the tenant is used up; remove objects, or let the operator raise it"
+            }
+            Self::UnknownTenant => "the tenant has no quota; let the operator give it one",
             Self::Busy => "another client is writing it; try again",
             Self::Unreachable => {
                 "the master or the owners of its bytes do not answer, or the bytes are not as they \
@@ -113,7 +123,13 @@ impl ObjectError {
         use ObjectFault as F;
         matches!(
             self.fault,
-            F::Leased | F::LeaseExpired | F::NoRoom | F::Busy | F::Unreachable | F::Transfer
+            F::Leased
+                | F::LeaseExpired
+                | F::NoRoom
+                | F::OverQuota
+                | F::Busy
+                | F::Unreachable
+                | F::Transfer
         )
     }
 }

@@ -3,7 +3,7 @@
 Codes: 0 success, negative failure; -704 no such key, -706 a lease is running, -200 no space,
 -600 a wrong argument or a store that is not set up, -702 no replica could be read, -707 the lease
 ended during a read, -800 a put did not arrive, -900 no master, -901 a deadline passed,
--1012 not built.
+-1012 not built, -1700 the tenant's quota is used up, -1701 the tenant has no quota.
 """
 
 from collections.abc import Sequence
@@ -581,7 +581,8 @@ class MooncakeDistributedStore:
         """Store a copy of a contiguous bytes-like object: all its bytes, whatever its item type.
 
         Returns 0 (also when the key exists: the old value stays), -200 no space, -600 for an empty
-        key or value or a store set up with local_buffer_size 0, -900 master not reachable.
+        key or value or a store set up with local_buffer_size 0, -900 master not reachable, -1700 or
+        -1701 for a tenant whose quota is used up or that has none.
         """
     def put_batch(
         self,

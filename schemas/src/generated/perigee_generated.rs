@@ -5167,6 +5167,7 @@ impl<'a> QuerySegmentsRequest<'a> {
   pub const VT_NAMES: ::flatbuffers::VOffsetT = 4;
   pub const VT_FROM: ::flatbuffers::VOffsetT = 6;
   pub const VT_DISKS: ::flatbuffers::VOffsetT = 8;
+  pub const VT_TENANTS: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -5180,6 +5181,7 @@ impl<'a> QuerySegmentsRequest<'a> {
     let mut builder = QuerySegmentsRequestBuilder::new(_fbb);
     builder.add_from(args.from);
     if let Some(x) = args.names { builder.add_names(x); }
+    builder.add_tenants(args.tenants);
     builder.add_disks(args.disks);
     builder.finish()
   }
@@ -5207,6 +5209,14 @@ impl<'a> QuerySegmentsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(QuerySegmentsRequest::VT_DISKS, Some(false)).unwrap()}
   }
+  /// Tenants and their quotas instead of segments, all in one page.
+  #[inline]
+  pub fn tenants(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(QuerySegmentsRequest::VT_TENANTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
@@ -5218,6 +5228,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("names", Self::VT_NAMES, false)?
      .visit_field::<u32>("from", Self::VT_FROM, false)?
      .visit_field::<bool>("disks", Self::VT_DISKS, false)?
+     .visit_field::<bool>("tenants", Self::VT_TENANTS, false)?
      .finish();
     Ok(())
   }
@@ -5226,6 +5237,7 @@ pub struct QuerySegmentsRequestArgs<'a> {
     pub names: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
     pub from: u32,
     pub disks: bool,
+    pub tenants: bool,
 }
 impl<'a> Default for QuerySegmentsRequestArgs<'a> {
   #[inline]
@@ -5234,6 +5246,7 @@ impl<'a> Default for QuerySegmentsRequestArgs<'a> {
       names: None,
       from: 0,
       disks: false,
+      tenants: false,
     }
   }
 }
@@ -5256,6 +5269,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsRequestBuilder<'
     self.fbb_.push_slot::<bool>(QuerySegmentsRequest::VT_DISKS, disks, false);
   }
   #[inline]
+  pub fn add_tenants(&mut self, tenants: bool) {
+    self.fbb_.push_slot::<bool>(QuerySegmentsRequest::VT_TENANTS, tenants, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     QuerySegmentsRequestBuilder {
@@ -5276,6 +5293,192 @@ impl ::core::fmt::Debug for QuerySegmentsRequest<'_> {
       ds.field("names", &self.names());
       ds.field("from", &self.from());
       ds.field("disks", &self.disks());
+      ds.field("tenants", &self.tenants());
+      ds.finish()
+  }
+}
+pub enum TenantUsageOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// What a tenant may hold of the memory of all segments, and holds.
+pub struct TenantUsage<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for TenantUsage<'a> {
+  type Inner = TenantUsage<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> TenantUsage<'a> {
+  pub const VT_NAME: ::flatbuffers::VOffsetT = 4;
+  pub const VT_REQUESTED_BYTES: ::flatbuffers::VOffsetT = 6;
+  pub const VT_EFFECTIVE_BYTES: ::flatbuffers::VOffsetT = 8;
+  pub const VT_CHARGED_BYTES: ::flatbuffers::VOffsetT = 10;
+  pub const VT_OBJECTS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_CLOSED: ::flatbuffers::VOffsetT = 14;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    TenantUsage { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args TenantUsageArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<TenantUsage<'bldr>> {
+    let mut builder = TenantUsageBuilder::new(_fbb);
+    builder.add_objects(args.objects);
+    builder.add_charged_bytes(args.charged_bytes);
+    builder.add_effective_bytes(args.effective_bytes);
+    builder.add_requested_bytes(args.requested_bytes);
+    if let Some(x) = args.name { builder.add_name(x); }
+    builder.add_closed(args.closed);
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn name(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(TenantUsage::VT_NAME, None)}
+  }
+  /// The quota as it was set; 0 if there is none.
+  #[inline]
+  pub fn requested_bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(TenantUsage::VT_REQUESTED_BYTES, Some(0)).unwrap()}
+  }
+  /// The quota that is in force.
+  #[inline]
+  pub fn effective_bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(TenantUsage::VT_EFFECTIVE_BYTES, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn charged_bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(TenantUsage::VT_CHARGED_BYTES, Some(0)).unwrap()}
+  }
+  #[inline]
+  pub fn objects(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(TenantUsage::VT_OBJECTS, Some(0)).unwrap()}
+  }
+  /// Nothing of it may be put.
+  #[inline]
+  pub fn closed(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(TenantUsage::VT_CLOSED, Some(false)).unwrap()}
+  }
+}
+
+impl ::flatbuffers::Verifiable for TenantUsage<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("name", Self::VT_NAME, false)?
+     .visit_field::<u64>("requested_bytes", Self::VT_REQUESTED_BYTES, false)?
+     .visit_field::<u64>("effective_bytes", Self::VT_EFFECTIVE_BYTES, false)?
+     .visit_field::<u64>("charged_bytes", Self::VT_CHARGED_BYTES, false)?
+     .visit_field::<u64>("objects", Self::VT_OBJECTS, false)?
+     .visit_field::<bool>("closed", Self::VT_CLOSED, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct TenantUsageArgs<'a> {
+    pub name: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub requested_bytes: u64,
+    pub effective_bytes: u64,
+    pub charged_bytes: u64,
+    pub objects: u64,
+    pub closed: bool,
+}
+impl<'a> Default for TenantUsageArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    TenantUsageArgs {
+      name: None,
+      requested_bytes: 0,
+      effective_bytes: 0,
+      charged_bytes: 0,
+      objects: 0,
+      closed: false,
+    }
+  }
+}
+
+pub struct TenantUsageBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> TenantUsageBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_name(&mut self, name: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(TenantUsage::VT_NAME, name);
+  }
+  #[inline]
+  pub fn add_requested_bytes(&mut self, requested_bytes: u64) {
+    self.fbb_.push_slot::<u64>(TenantUsage::VT_REQUESTED_BYTES, requested_bytes, 0);
+  }
+  #[inline]
+  pub fn add_effective_bytes(&mut self, effective_bytes: u64) {
+    self.fbb_.push_slot::<u64>(TenantUsage::VT_EFFECTIVE_BYTES, effective_bytes, 0);
+  }
+  #[inline]
+  pub fn add_charged_bytes(&mut self, charged_bytes: u64) {
+    self.fbb_.push_slot::<u64>(TenantUsage::VT_CHARGED_BYTES, charged_bytes, 0);
+  }
+  #[inline]
+  pub fn add_objects(&mut self, objects: u64) {
+    self.fbb_.push_slot::<u64>(TenantUsage::VT_OBJECTS, objects, 0);
+  }
+  #[inline]
+  pub fn add_closed(&mut self, closed: bool) {
+    self.fbb_.push_slot::<bool>(TenantUsage::VT_CLOSED, closed, false);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> TenantUsageBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    TenantUsageBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<TenantUsage<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for TenantUsage<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("TenantUsage");
+      ds.field("name", &self.name());
+      ds.field("requested_bytes", &self.requested_bytes());
+      ds.field("effective_bytes", &self.effective_bytes());
+      ds.field("charged_bytes", &self.charged_bytes());
+      ds.field("objects", &self.objects());
+      ds.field("closed", &self.closed());
       ds.finish()
   }
 }
@@ -5300,6 +5503,7 @@ impl<'a> QuerySegmentsReply<'a> {
   pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
   pub const VT_NEXT: ::flatbuffers::VOffsetT = 10;
   pub const VT_REPORTS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_TENANTS: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -5311,6 +5515,7 @@ impl<'a> QuerySegmentsReply<'a> {
     args: &'args QuerySegmentsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<QuerySegmentsReply<'bldr>> {
     let mut builder = QuerySegmentsReplyBuilder::new(_fbb);
+    if let Some(x) = args.tenants { builder.add_tenants(x); }
     if let Some(x) = args.reports { builder.add_reports(x); }
     builder.add_next(args.next);
     if let Some(x) = args.state { builder.add_state(x); }
@@ -5357,6 +5562,14 @@ impl<'a> QuerySegmentsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport>>>>(QuerySegmentsReply::VT_REPORTS, None)}
   }
+  /// None if tenants have no quotas.
+  #[inline]
+  pub fn tenants(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<TenantUsage<'a>>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<TenantUsage>>>>(QuerySegmentsReply::VT_TENANTS, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
@@ -5370,6 +5583,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("state", Self::VT_STATE, false)?
      .visit_field::<u32>("next", Self::VT_NEXT, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("reports", Self::VT_REPORTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<TenantUsage>>>>("tenants", Self::VT_TENANTS, false)?
      .finish();
     Ok(())
   }
@@ -5380,6 +5594,7 @@ pub struct QuerySegmentsReplyArgs<'a> {
     pub state: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
     pub next: u32,
     pub reports: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
+    pub tenants: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<TenantUsage<'a>>>>>,
 }
 impl<'a> Default for QuerySegmentsReplyArgs<'a> {
   #[inline]
@@ -5390,6 +5605,7 @@ impl<'a> Default for QuerySegmentsReplyArgs<'a> {
       state: None,
       next: 0,
       reports: None,
+      tenants: None,
     }
   }
 }
@@ -5420,6 +5636,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsReplyBuilder<'a,
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_REPORTS, reports);
   }
   #[inline]
+  pub fn add_tenants(&mut self, tenants: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<TenantUsage<'b >>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_TENANTS, tenants);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     QuerySegmentsReplyBuilder {
@@ -5442,6 +5662,7 @@ impl ::core::fmt::Debug for QuerySegmentsReply<'_> {
       ds.field("state", &self.state());
       ds.field("next", &self.next());
       ds.field("reports", &self.reports());
+      ds.field("tenants", &self.tenants());
       ds.finish()
   }
 }

@@ -1,9 +1,10 @@
-//! `perigee status`: what a master knows of its segments and disks, and which of them this host
-//! reaches.
+//! `perigee status`: what a master knows of its segments, disks and tenants, and which segments and
+//! disks this host reaches.
 //! Invariant: one call and one try per segment, within the given time; nothing is changed.
 
 mod disk_table;
 mod table;
+mod tenants;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -11,7 +12,7 @@ use crate::limits::STATUS_TIMEOUT_MS_MAX;
 use crate::output;
 use crate::reachability::try_all;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
-use perigee_rpc::{ClientOptions, DiskReport, ListedDisks, MasterClient, SegmentUse};
+use perigee_rpc::{ClientOptions, DiskReport, ListedDisks, MasterClient, SegmentUse, TenantUse};
 use perigee_schemas::Identity;
 use perigee_schemas::session::Role;
 use serde_json::json;
@@ -43,7 +44,7 @@ const FLAGS: &[Flag] = &[
 const STATUS: Program = Program {
     name: "perigee status",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows the segments and disks of a cluster, how full they are, and which this host cannot reach",
+    summary: "shows the segments, disks and tenants of a cluster, how full they are, and which this host cannot reach",
     variable_prefix: "PERIGEE_STATUS_",
     words: &[],
     tables: &[("Status", FLAGS)],
@@ -76,6 +77,8 @@ pub(crate) fn report(master: &str, deadline: Duration) -> Result<String, Failure
 
 /// What a master knows, segments before disks, and why this host does not reach some of them.
 struct Shown {
+    /// Nothing where tenants have no quotas.
+    tenants: Option<Vec<TenantUse>>,
     listed: Vec<SegmentUse>,
     reports: Vec<DiskReport>,
     obstacles: Vec<Option<String>>,
@@ -86,10 +89,12 @@ impl Shown {
     fn of(master: &str, deadline: Duration) -> Result<Self, Failure> {
         let mut listed = segments_of(master, deadline)?;
         let segments = listed.len();
-        let ListedDisks { disks, reports } = client_of(master, deadline)?.disks()?;
+        let client = client_of(master, deadline)?;
+        let ListedDisks { disks, reports } = client.disks()?;
+        let tenants = client.tenants()?;
         listed.extend(sorted(disks));
         let obstacles = try_all(&listed, Instant::now() + deadline);
-        Ok(Self { listed, reports, obstacles, segments })
+        Ok(Self { tenants, listed, reports, obstacles, segments })
     }
 
     fn parts(&self) -> (Reached<'_>, Reached<'_>) {
@@ -100,13 +105,14 @@ impl Shown {
 
     fn json(&self, master: &str) -> String {
         let (segments, disks) = self.parts();
-        json_text(master, segments, disks, &self.reports)
+        json_text(master, segments, disks, (&self.reports, self.tenants.as_deref()))
     }
 
     fn text(&self, master: &str) -> String {
         let ((segments, reached), (disks, reached_disks)) = self.parts();
-        table::text(master, segments, reached)
-            + &disk_table::text(disks, reached_disks, &self.reports)
+        let tenants = self.tenants.as_deref().map(tenants::text).unwrap_or_default();
+        let memory = table::text(master, segments, reached);
+        memory + &disk_table::text(disks, reached_disks, &self.reports) + &tenants
     }
 }
 
@@ -149,7 +155,7 @@ fn json_text(
     master: &str,
     (segments, obstacles): Reached<'_>,
     (disks, disk_obstacles): Reached<'_>,
-    reports: &[DiskReport],
+    (reports, tenants): (&[DiskReport], Option<&[TenantUse]>),
 ) -> String {
     let of_segment = |(one, obstacle): (&SegmentUse, &Option<String>)| {
         json!({
@@ -189,6 +195,7 @@ fn json_text(
         "disks_out_of_use": unused.collect::<Vec<_>>(),
         "disk_used_bytes": table::used_bytes(disks),
         "disk_capacity_bytes": table::capacity_bytes(disks),
+        "tenants": tenants.map(tenants::json),
     });
     format!("{document:#}\n")
 }
@@ -216,7 +223,7 @@ mod tests {
     fn json_has_the_sums() {
         let obstacles = [None, Some("refused".to_owned())];
         let document: serde_json::Value =
-            json_text("m:1", (&table::samples(), &obstacles), (&[], &[]), &[])
+            json_text("m:1", (&table::samples(), &obstacles), (&[], &[]), (&[], None))
                 .parse()
                 .expect("the text is JSON");
         assert_eq!(document["used_bytes"], 3 << 20);

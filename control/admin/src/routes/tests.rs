@@ -2,12 +2,13 @@
 //! compared whole, as strict clients do.
 
 mod cluster;
+mod quotas;
 
 use super::*;
 use crate::limits::{LOOKED_UP_AT_A_TIME, SEGMENTS_PER_PIECE};
 use crate::master_view::ControlPlane;
 use crate::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectInfo,
+    AdminRefusal, DrainInfo, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectInfo,
     ObjectPage, ReplicaPlace, SegmentInfo, SegmentText,
 };
 use crate::summary::Rates;
@@ -15,7 +16,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use perigee_metrics::BuildInfo;
-use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_metrics::{MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -34,6 +35,7 @@ const JOB: u128 = (5 << 64) | 9;
 struct Fake {
     segments: Vec<SegmentInfo>,
     down: bool,
+    has_quotas: bool,
 }
 
 impl ControlPlane for Fake {
@@ -113,7 +115,7 @@ impl ControlPlane for Fake {
         })
     }
 
-    fn create_drain(&self, request: DrainRequest) -> Result<u128, DrainRefusal> {
+    fn create_drain(&self, request: DrainRequest) -> Result<u128, AdminRefusal> {
         match request.segments[0].as_str() {
             "127.0.0.1:17001" if request.max_concurrency == 4 => Ok(JOB),
             "busy" => Err(Status::UnavailableInCurrentStatus.into()),
@@ -146,6 +148,18 @@ impl ControlPlane for Fake {
             7 => Err(Status::UnavailableInCurrentStatus),
             _ => Err(Status::JobNotFound),
         }
+    }
+
+    fn tenants(&self, tenant: Option<&TenantId>) -> Option<Vec<TenantNumbers>> {
+        self.has_quotas.then(|| quotas::tenants(tenant))
+    }
+
+    fn set_quota(&self, tenant: &TenantId, bytes: u64) -> Result<TenantNumbers, AdminRefusal> {
+        quotas::set(tenant, bytes)
+    }
+
+    fn remove_quota(&self, tenant: &TenantId) -> Result<(), AdminRefusal> {
+        quotas::remove(tenant)
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {
@@ -230,11 +244,11 @@ fn red_object() -> ObjectInfo {
 }
 
 fn live(method: &str, target: &str) -> Answer {
-    ask_of(Fake { segments: vec![segment()], down: false }, method, target, "")
+    ask_of(Fake { segments: vec![segment()], down: false, has_quotas: false }, method, target, "")
 }
 
 fn empty(target: &str) -> Answer {
-    ask_of(Fake { segments: Vec::new(), down: false }, "GET", target, "")
+    ask_of(Fake { segments: Vec::new(), down: false, has_quotas: false }, "GET", target, "")
 }
 
 fn assert_answer(answer: &Answer, status: u16, content_type: &str, body: &str) {
@@ -385,7 +399,7 @@ fn features_that_are_off_answer_like_in_mooncake() {
 
 #[test]
 fn drain_jobs_are_created_queried_and_canceled() {
-    let fake = || Fake { segments: Vec::new(), down: false };
+    let fake = || Fake { segments: Vec::new(), down: false, has_quotas: false };
     let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
     let created =
         r#"{"success":true,"job_id":"5-9","status":"CREATED","error_code":0,"error_message":""}"#;
@@ -402,7 +416,7 @@ fn drain_jobs_are_created_queried_and_canceled() {
 
 #[test]
 fn refused_drain_jobs_have_mooncakes_codes() {
-    let fake = || Fake { segments: Vec::new(), down: false };
+    let fake = || Fake { segments: Vec::new(), down: false, has_quotas: false };
     let create = |body: &str| ask_of(fake(), "POST", "/api/v1/drain_jobs", body);
     let unknown = r#"{"success":false,"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
     assert_answer(&create(r#"{"segments":["x"]}"#), 404, JSON, unknown);
@@ -459,7 +473,9 @@ fn metrics_and_summary_have_mooncakes_content_type() {
 
 #[test]
 fn a_master_that_is_not_ready_is_alive_but_says_so() {
-    let ask = |target| ask_of(Fake { segments: Vec::new(), down: true }, "GET", target, "");
+    let ask = |target| {
+        ask_of(Fake { segments: Vec::new(), down: true, has_quotas: false }, "GET", target, "")
+    };
     assert_eq!(
         (ask("/livez").status, ask("/health").status, ask("/metrics").status),
         (200, 200, 200)
@@ -483,7 +499,9 @@ fn events_have_a_status_and_a_snapshot_that_begins_with_its_sequence_number() {
 
 #[test]
 fn without_events_the_status_is_zero_and_there_is_no_snapshot() {
-    let down = |target| ask_of(Fake { segments: Vec::new(), down: true }, "GET", target, "");
+    let down = |target| {
+        ask_of(Fake { segments: Vec::new(), down: true, has_quotas: false }, "GET", target, "")
+    };
     let events = r#"{"enabled":false,"published_batches":0,"published_events":0,"dropped_events":0,"skipped_unparsed_keys":0}"#;
     assert_answer(&down("/kv_events/status"), 200, JSON, events);
     assert_answer(&down("/kv_events/snapshot"), 409, JSON, OFF);
@@ -508,8 +526,11 @@ fn pieces_of(fake: Fake, target: &str) -> Vec<String> {
 fn large_listings_come_in_pieces_that_are_whole_together() {
     const SEGMENTS: usize = 2 * SEGMENTS_PER_PIECE + 1;
     let names: Vec<String> = (0..SEGMENTS).map(|number| format!("host-{number}:1")).collect();
-    let fake =
-        || Fake { segments: names.iter().map(|it| segment_called(it)).collect(), down: false };
+    let fake = || Fake {
+        segments: names.iter().map(|it| segment_called(it)).collect(),
+        down: false,
+        has_quotas: false,
+    };
     let pieces = pieces_of(fake(), "/get_all_segments");
     assert_eq!(pieces.len(), 3);
     assert!(pieces.concat().lines().eq(names.iter()));
@@ -525,7 +546,7 @@ fn large_listings_come_in_pieces_that_are_whole_together() {
 fn metrics_of_many_segments_come_in_pieces_and_each_segment_has_its_series() {
     let names: Vec<String> = (0..4096).map(|number| format!("{number:0>200}")).collect();
     let segments = names.iter().map(|name| segment_called(name)).collect();
-    let pieces = pieces_of(Fake { segments, down: false }, "/metrics");
+    let pieces = pieces_of(Fake { segments, down: false, has_quotas: false }, "/metrics");
     assert!(pieces.len() > 8, "{}", pieces.len());
     assert!(pieces.iter().all(|piece| piece.len() < 1 << 20));
     let text = pieces.concat();
@@ -538,7 +559,7 @@ fn metrics_of_many_segments_come_in_pieces_and_each_segment_has_its_series() {
 #[test]
 fn many_keys_are_looked_up_step_by_step_and_shown_in_pieces() {
     let keys: Vec<String> = (0..=LOOKED_UP_AT_A_TIME).map(|number| format!("k{number}")).collect();
-    let fake = Fake { segments: Vec::new(), down: false };
+    let fake = Fake { segments: Vec::new(), down: false, has_quotas: false };
     let pieces = pieces_of(fake, &format!("/batch_query_keys?keys={}", keys.join(",")));
     assert_eq!(pieces.len(), 2);
     let found: serde_json::Value = serde_json::from_str(&pieces.concat()).unwrap();

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::master_view::{
-    DrainInfo, DrainRefusal, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
+    AdminRefusal, DrainInfo, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
     SegmentInfo,
 };
-use perigee_metrics::{MasterCells, MasterNumbers};
+use perigee_metrics::{MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -44,7 +44,7 @@ impl ControlPlane for Stuck {
         Ok(0)
     }
 
-    fn create_drain(&self, _: DrainRequest) -> Result<u128, DrainRefusal> {
+    fn create_drain(&self, _: DrainRequest) -> Result<u128, AdminRefusal> {
         Err(Status::UnavailableInCurrentMode.into())
     }
 
@@ -54,6 +54,18 @@ impl ControlPlane for Stuck {
 
     fn cancel_drain(&self, _: u128) -> Result<(), Status> {
         Err(Status::JobNotFound)
+    }
+
+    fn tenants(&self, _: Option<&TenantId>) -> Option<Vec<TenantNumbers>> {
+        None
+    }
+
+    fn set_quota(&self, _: &TenantId, _: u64) -> Result<TenantNumbers, AdminRefusal> {
+        Err(Status::InternalError.into())
+    }
+
+    fn remove_quota(&self, _: &TenantId) -> Result<(), AdminRefusal> {
+        Err(Status::InternalError.into())
     }
 
     fn numbers(&self) -> Result<MasterNumbers, Status> {

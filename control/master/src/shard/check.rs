@@ -34,6 +34,7 @@ impl KeyShard {
         self.check_relocation();
         self.check_disks();
         self.check_demotions();
+        self.check_quotas();
     }
 
     /// What this shard holds of a segment of memory, used and free, in no order: for checks over
@@ -108,7 +109,7 @@ impl KeyShard {
                 assert_eq!(record.object, id, "object of replica {replica}");
                 assert!(segments.insert(record.segment), "one per segment");
                 if !record.follows && !record.is_on_disk() {
-                    let is_held = record.list == ListName::Held;
+                    let is_held = record.list() == ListName::Held;
                     assert_eq!(is_held, list == ListName::Held, "list of object {id}");
                 }
             }
@@ -119,7 +120,7 @@ impl KeyShard {
             for replica in firsts.into_iter().flat_map(|first| self.replicas.chain(first)) {
                 in_chains += 1;
                 let record = &self.replicas[replica];
-                assert_eq!((record.object, record.list), (id, ListName::Held));
+                assert_eq!((record.object, record.list()), (id, ListName::Held));
             }
             let (hard, soft) = self.overtaken_flags(id);
             assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), hard);
@@ -144,7 +145,7 @@ impl KeyShard {
             let has_source = complete.any(|id| id == under_way.source);
             assert!(has_source, "the source of a move is complete");
             let target = &self.replicas[under_way.target];
-            assert_eq!((target.object, target.list), (object, ListName::Held));
+            assert_eq!((target.object, target.list()), (object, ListName::Held));
             assert_eq!(target.generation, under_way.generation);
             let source = &self.replicas[under_way.source];
             assert_ne!(source.segment, target.segment, "a move goes elsewhere");

@@ -11,6 +11,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::{MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS};
 use crate::loan::Need;
 use crate::moving::{Purpose, ReplicaMove};
+use crate::tenant::Lane;
 
 use super::KeyShard;
 
@@ -58,18 +59,24 @@ impl KeyShard {
             return CopyStep::NotNeeded;
         };
         let bytes = extent_bytes(self.replicas[source].payload_bytes);
+        let payer = self.payer_of(self.replicas[source].object);
+        if !self.charge_copy(payer, purpose, bytes) {
+            return CopyStep::NoRoom;
+        }
         match self.space.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => {
                 CopyStep::Begun(self.begin_move(job, purpose, source, segment, extent))
             }
             None => {
+                self.refund(payer, bytes);
                 missing.note(open, bytes);
                 CopyStep::NoRoom
             }
         }
     }
 
-    /// Notes a move for the owner of the source's segment to take; returns who that is.
+    /// Notes a move, which is charged already, for the owner of the source's segment to take;
+    /// returns who that is.
     pub(super) fn begin_move(
         &mut self,
         job: u128,
@@ -82,7 +89,8 @@ impl KeyShard {
         let (object, payload_bytes) = (replica.object, replica.payload_bytes);
         debug_assert!(self.relocation.of(object).is_none(), "one move per object");
         let client = self.carrier_of(source);
-        let target = self.replicas.make(segment, extent, payload_bytes);
+        let lane = Lane { segment, tenant: self.payer_of(object) };
+        let target = self.replicas.make(lane, extent, payload_bytes);
         self.replicas.assign(target, object);
         let under_way = ReplicaMove {
             job,

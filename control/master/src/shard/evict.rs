@@ -6,6 +6,7 @@ use perigee_allocator::Extent;
 use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::object::Flags;
 use crate::slab::NONE;
+use crate::tenant::TenantNumber;
 
 use super::KeyShard;
 use super::victim::EvictionReason;
@@ -60,6 +61,7 @@ impl KeyShard {
             self.policy.evicted(hash, self.keys.len());
         }
         self.counters.evicted_bytes += payload_bytes;
+        self.count_evicted(replica);
         debug_assert!(!self.keys[object].flags.has(Flags::HARD_PIN));
         self.drop_complete(replica);
     }
@@ -67,9 +69,14 @@ impl KeyShard {
     /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that
     /// may go is too little; gives up after some multiple of `bytes` if no hole becomes large
     /// enough, and what went is lost then.
-    pub(super) fn evict_until_fits(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
+    pub(super) fn evict_until_fits(
+        &mut self,
+        segment: u32,
+        bytes: u64,
+        writer: TenantNumber,
+    ) -> Option<Extent> {
         self.counters.evictions_attempted += 1;
-        if self.room_bytes(segment, bytes) < bytes {
+        if self.room_bytes(segment, bytes, writer) < bytes {
             return None;
         }
         let waste_bytes = bytes.saturating_mul(EVICTION_WASTE_FACTOR).max(EVICTION_WASTE_BYTES);
@@ -77,7 +84,7 @@ impl KeyShard {
         let steps = self.replicas.count_in(segment);
         let mut evicted = false;
         for _ in 0..steps {
-            let Some(victim) = self.victim(segment, EvictionReason::Put) else {
+            let Some(victim) = self.victim(segment, EvictionReason::Put(writer)) else {
                 break;
             };
             self.evict(victim.replica);

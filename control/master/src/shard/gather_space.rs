@@ -8,6 +8,7 @@ use crate::limits::GATHER_SEGMENTS_MAX;
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
 use crate::loan::SpaceLoan;
+use crate::tenant::SHARED;
 
 impl KeyShard {
     /// Segments that are large enough for a payload, some of them if there are many.
@@ -25,14 +26,14 @@ impl KeyShard {
     pub fn room(&mut self, now_ms: u64, segment: u32, payload_bytes: u64) -> Option<u64> {
         self.begin(now_ms);
         self.space.get(segment).filter(|share| share.is_live())?;
-        Some(self.room_bytes(segment, extent_bytes(payload_bytes)))
+        Some(self.room_bytes(segment, extent_bytes(payload_bytes), SHARED))
     }
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.
     pub fn evict_from(&mut self, now_ms: u64, segment: u32, bytes: u64) {
         self.begin(now_ms);
         if bytes > 0 {
-            self.evict_bytes(segment, bytes, Urgency::Put);
+            self.evict_bytes(segment, bytes, Urgency::Put(SHARED));
         }
     }
 

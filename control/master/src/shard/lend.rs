@@ -7,6 +7,7 @@ use perigee_allocator::Extent;
 
 use crate::limits::{DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX};
 use crate::share::SegmentShare;
+use crate::tenant::SHARED;
 
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
@@ -135,7 +136,7 @@ impl KeyShard {
 fn urgency(waiting_bytes: u64) -> Urgency {
     match waiting_bytes {
         0 => Urgency::Watermark,
-        _ => Urgency::Put,
+        _ => Urgency::Put(SHARED),
     }
 }
 

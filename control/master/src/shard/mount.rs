@@ -45,6 +45,7 @@ impl KeyShard {
             }
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
+        self.weigh_quotas();
     }
 
     fn unmount(&mut self, segment: u32) {

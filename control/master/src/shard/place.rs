@@ -8,6 +8,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::PRESSURE_SAMPLES;
 use crate::placement::PutConfig;
 use crate::slab::NONE;
+use crate::tenant::{Lane, TenantNumber};
 
 use super::KeyShard;
 use super::put_start::Effort;
@@ -21,6 +22,8 @@ pub(super) struct PlaceRequest<'a> {
     /// Segment to try first.
     pub(super) same_node: Option<u32>,
     pub(super) effort: Effort,
+    /// Whose quota it is charged to.
+    pub(super) payer: TenantNumber,
 }
 
 /// Replicas made for a request: a chain in order of preference.
@@ -48,7 +51,7 @@ impl KeyShard {
         }
         debug_assert!(extents.len() <= wanted as usize, "no more than was asked for");
         self.ranking.reuse(candidates);
-        self.chain_up(&extents, request.payload_bytes)
+        self.chain_up(&extents, request)
     }
 
     fn place_among(
@@ -119,11 +122,11 @@ impl KeyShard {
         extents: &mut Vec<(u32, Extent)>,
     ) {
         let bytes = extent_bytes(request.payload_bytes);
+        let need = EvictionReason::Put(request.payer);
         while extents.len() < request.config.replica_num as usize {
             let sampled = candidates.len().min(PRESSURE_SAMPLES);
-            let best = (0..sampled)
-                .filter_map(|at| Some((self.victim(candidates[at], EvictionReason::Put)?, at)))
-                .min();
+            let best =
+                (0..sampled).filter_map(|at| Some((self.victim(candidates[at], need)?, at))).min();
             let Some((_, at)) = best else {
                 candidates.drain(..sampled);
                 if candidates.is_empty() {
@@ -132,17 +135,23 @@ impl KeyShard {
                 continue;
             };
             let segment = candidates.remove(at);
-            extents.extend(self.evict_until_fits(segment, bytes).map(|extent| (segment, extent)));
+            let extent = self.evict_until_fits(segment, bytes, request.payer);
+            extents.extend(extent.map(|extent| (segment, extent)));
         }
     }
 
-    fn chain_up(&mut self, extents: &[(u32, Extent)], payload_bytes: u64) -> Option<Placed> {
+    fn chain_up(
+        &mut self,
+        extents: &[(u32, Extent)],
+        request: &PlaceRequest<'_>,
+    ) -> Option<Placed> {
+        let (payload_bytes, tenant) = (request.payload_bytes, request.payer);
         let mut first = NONE;
         for (at, (segment, extent)) in extents.iter().enumerate().rev() {
             let others = || extents[..at].iter().map(|(other, _)| other);
             debug_assert!(others().all(|other| other != segment), "one per segment");
             debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
-            let id = self.replicas.make(*segment, *extent, payload_bytes);
+            let id = self.replicas.make(Lane { segment: *segment, tenant }, *extent, payload_bytes);
             self.replicas.put_before(id, first);
             first = id;
         }

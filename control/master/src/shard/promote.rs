@@ -37,12 +37,20 @@ impl KeyShard {
             return;
         }
         let bytes = extent_bytes(self.replicas[first].payload_bytes);
+        let payer = self.payer_of(object);
+        if !self.charge_copy(payer, Purpose::Promotion, bytes) {
+            self.counters.promotions_rejected.watermark += 1;
+            return;
+        }
         let open = self.with_room_for_promotion(first);
         match self.space.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => {
                 self.begin_move(NO_JOB, Purpose::Promotion, first, segment, extent);
             }
-            None => self.counters.promotions_rejected.watermark += 1,
+            None => {
+                self.refund(payer, bytes);
+                self.counters.promotions_rejected.watermark += 1;
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! Invariant: a replaced object stays readable until the new one is complete.
 
 use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::tenant::is_same_tenant;
 
 use crate::columns::{PlacementColumns, ReplicaState};
@@ -9,6 +10,7 @@ use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
 use crate::pending::{Pending, Pins, PutName};
+use crate::tenant::SHARED;
 
 use super::KeyShard;
 use super::place::{PlaceRequest, Placed};
@@ -54,6 +56,7 @@ impl KeyShard {
             return Err(Status::InvalidParams);
         }
         let hash = hash_key(key);
+        let payer = self.payer(key)?;
         let replaces = match self.keys.find_hashed(hash, key) {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
@@ -64,8 +67,9 @@ impl KeyShard {
             config: batch.config,
             same_node,
             effort: batch.effort,
+            payer,
         };
-        let placed = self.place_counted(&request).ok_or(Status::NoAvailableHandle)?;
+        let placed = self.place_charged(&request)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
         let object = match self.keys.find_hashed(hash, key) {
             Some(object) => object,
@@ -163,6 +167,21 @@ impl KeyShard {
         Some(pending)
     }
 
+    /// Places a put within the quota of its tenant.
+    fn place_charged(&mut self, request: &PlaceRequest<'_>) -> Result<Placed, Status> {
+        let reserved_bytes = self.reserve(request)?;
+        let placed = self.place_counted(request);
+        if request.payer != SHARED {
+            let count = placed.map_or(0, |placed| placed.count);
+            let used_bytes = match count {
+                0 => 0,
+                count => extent_bytes(request.payload_bytes) * u64::from(count),
+            };
+            self.refund(request.payer, reserved_bytes - used_bytes);
+        }
+        placed.ok_or(Status::NoAvailableHandle)
+    }
+
     fn place_counted(&mut self, request: &PlaceRequest<'_>) -> Option<Placed> {
         let too_large = request.payload_bytes > OBJECT_BYTES_MAX;
         let placed = if too_large { None } else { self.place(request) };
@@ -178,6 +197,7 @@ impl KeyShard {
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
         let object = self.keys.insert(key, hash);
+        self.count_object(key);
         if !group.is_empty() {
             self.keys[object].group = self.groups.join(group);
         }

@@ -14,6 +14,7 @@ use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
 use crate::slab::NONE;
+use crate::tenant::Lane;
 
 use super::KeyShard;
 use super::announcement::Announcement;
@@ -157,7 +158,9 @@ impl KeyShard {
             None => self.insert_object(record.key, hash, group),
         };
         let (offset, bytes) = (record.offset, record.payload_bytes);
-        let id = self.replicas.adopt(segment, offset, bytes, record.generation);
+        let tenant = self.charge_announced(record.key, extent_bytes(bytes));
+        let lane = Lane { segment, tenant };
+        let id = self.replicas.adopt(lane, offset, bytes, record.generation);
         let stamp = self.clock.touch();
         let known = &mut self.keys[object];
         let before = std::mem::replace(&mut known.first, id);

@@ -157,7 +157,7 @@ impl KeyShard {
             }
             None => Reuse::Now,
         };
-        debug_assert_eq!(self.replicas[ended.target].list, ListName::Held);
+        debug_assert_eq!(self.replicas[ended.target].list(), ListName::Held);
         self.drop_replica(ended.target, reuse);
     }
 

@@ -56,6 +56,7 @@ impl KeyShard {
         }
         self.note(id, RecordOp::Free);
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
+        self.refund(self.replicas[id].tenant, extent.bytes);
         self.unlist(id);
         self.replicas.remove(id);
         let (release_ms, put, lease) = match reuse {
@@ -163,6 +164,7 @@ impl KeyShard {
         if group != NONE {
             self.groups.leave(group);
         }
+        self.forget_object(object);
         self.keys.remove(object);
     }
 }

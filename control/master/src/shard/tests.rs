@@ -15,6 +15,7 @@ mod order;
 mod overtaken;
 mod placement;
 mod puts;
+mod quotas;
 mod removal;
 mod reports;
 mod segments;
@@ -37,6 +38,7 @@ use crate::segment::{SegmentEvent, SegmentSpec};
 use crate::settings::OffloadSettings;
 use crate::shard_task::{TaskAction, TaskRequest, TaskUpdate};
 use crate::strategy::Strategy;
+use crate::tenant::{TenantLedger, TenantUsage};
 
 /// The client that writes if a test does not say otherwise.
 const WRITER: u128 = 7;

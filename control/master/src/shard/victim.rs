@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::slab::NONE;
+use crate::tenant::{Lane, SHARED, TenantNumber};
 
 use super::KeyShard;
 
@@ -27,66 +28,94 @@ pub(super) struct Victim {
 pub(super) enum EvictionReason {
     /// The watermark is exceeded: no lease is broken and nothing fresh goes.
     Watermark,
-    /// A put fails otherwise: probe leases may be broken.
-    Put,
+    /// A put of this tenant fails otherwise: probe leases may be broken.
+    Put(TenantNumber),
     /// Nothing goes yet: what would go next is to have a copy on a disk by then.
     LookAhead,
+}
+
+impl EvictionReason {
+    /// Whether a put fails otherwise.
+    pub(super) fn is_put(self) -> bool {
+        matches!(self, Self::Put(_))
+    }
+
+    /// The tenant whose own objects may go whatever is guaranteed to it.
+    pub(super) fn writer(self) -> TenantNumber {
+        match self {
+            Self::Put(writer) => writer,
+            Self::Watermark | Self::LookAhead => SHARED,
+        }
+    }
 }
 
 impl KeyShard {
     /// The replica of a segment to evict next, if any may be evicted: one that is ready to go, or
     /// the next in order unless a disk is to have a copy of it first.
     pub(super) fn victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        if let Some(ready) = self.ready_victim(segment, need) {
+        if self.quotas.is_none() {
+            return self.victim_in(Lane::shared(segment), need);
+        }
+        if let Some(ready) = self.least_of(segment, need, Self::ready_victim) {
             return Some(ready);
         }
-        let next = self.next_victim(segment, need)?;
+        let next = self.least_of(segment, need, Self::next_victim_in)?;
+        self.may_lose(next.replica).then_some(next)
+    }
+
+    /// As `victim`, of one tenant.
+    pub(super) fn victim_in(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+        if let Some(ready) = self.ready_victim(lane, need) {
+            return Some(ready);
+        }
+        let next = self.next_victim_in(lane, need)?;
         self.may_lose(next.replica).then_some(next)
     }
 
     /// The oldest that is ready to go.
-    fn ready_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        if self.replicas.oldest(segment, ListName::Ready) == NONE {
+    pub(super) fn ready_victim(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+        if self.replicas.oldest(lane, ListName::Ready) == NONE {
             return None;
         }
-        self.sort_out_groups(segment);
-        let due = self.due(segment, need);
-        let list = ListName::Ready;
-        self.oldest_in(segment, list, Class::Cold, due, need == EvictionReason::Put)
+        self.sort_out_groups(lane);
+        let due = self.due(lane, need);
+        self.oldest_in(lane, ListName::Ready, Class::Cold, due, need.is_put())
     }
 
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
     /// otherwise.
     pub(super) fn next_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        self.sort_out_groups(segment);
-        self.sort_out_readers(segment, Class::Cold);
-        self.sort_out_readers(segment, Class::Hot);
-        let due = self.due(segment, need);
-        self.unpinned_victim(segment, due, false)
-            .or_else(|| {
-                (need == EvictionReason::Put)
-                    .then(|| self.unpinned_victim(segment, due, true))
-                    .flatten()
-            })
-            .or_else(|| self.pinned_victim(segment, due, need))
+        match self.quotas {
+            None => self.next_victim_in(Lane::shared(segment), need),
+            Some(_) => self.least_of(segment, need, Self::next_victim_in),
+        }
+    }
+
+    pub(super) fn next_victim_in(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+        self.sort_out_groups(lane);
+        self.sort_out_readers(lane, Class::Cold);
+        self.sort_out_readers(lane, Class::Hot);
+        let due = self.due(lane, need);
+        self.unpinned_victim(lane, due, false)
+            .or_else(|| need.is_put().then(|| self.unpinned_victim(lane, due, true)).flatten())
+            .or_else(|| self.pinned_victim(lane, due, need))
     }
 
     /// Stamp that a victim's must be below.
-    fn due(&self, segment: u32, need: EvictionReason) -> u64 {
+    fn due(&self, lane: Lane, need: EvictionReason) -> u64 {
         match need {
-            EvictionReason::Put | EvictionReason::LookAhead => u64::MAX,
+            EvictionReason::Put(_) | EvictionReason::LookAhead => u64::MAX,
             EvictionReason::Watermark => {
                 let settled = self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
-                self.oldest_read(segment).map_or(settled, |held| settled.min(held))
+                self.oldest_read(lane).map_or(settled, |held| settled.min(held))
             }
         }
     }
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
-    fn oldest_read(&self, segment: u32) -> Option<u64> {
+    fn oldest_read(&self, lane: Lane) -> Option<u64> {
         let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
-            let replica =
-                self.replicas.oldest(segment, ListName::Evictable(class, LeasePhase::Read));
+            let replica = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
             let object = self.keys.get(self.replicas.get(replica)?.object)?;
             let touched = self.groups.touched(object);
             (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
@@ -94,21 +123,19 @@ impl KeyShard {
         held.min()
     }
 
-    fn unpinned_victim(&self, segment: u32, due: u64, break_probes: bool) -> Option<Victim> {
-        let cold = self.oldest_of(segment, Class::Cold, due, break_probes);
-        let hot = self.oldest_of(segment, Class::Hot, due, break_probes);
+    fn unpinned_victim(&self, lane: Lane, due: u64, break_probes: bool) -> Option<Victim> {
+        let cold = self.oldest_of(lane, Class::Cold, due, break_probes);
+        let hot = self.oldest_of(lane, Class::Hot, due, break_probes);
         cold.into_iter().chain(hot).min()
     }
 
-    fn pinned_victim(&mut self, segment: u32, due: u64, need: EvictionReason) -> Option<Victim> {
+    fn pinned_victim(&mut self, lane: Lane, due: u64, need: EvictionReason) -> Option<Victim> {
         if !self.settings.evict_soft_pinned {
             return None;
         }
-        self.sort_out_readers(segment, Class::Pinned);
-        self.oldest_of(segment, Class::Pinned, due, false).or_else(|| {
-            (need == EvictionReason::Put)
-                .then(|| self.oldest_of(segment, Class::Pinned, due, true))
-                .flatten()
+        self.sort_out_readers(lane, Class::Pinned);
+        self.oldest_of(lane, Class::Pinned, due, false).or_else(|| {
+            need.is_put().then(|| self.oldest_of(lane, Class::Pinned, due, true)).flatten()
         })
     }
 
@@ -126,18 +153,12 @@ impl KeyShard {
 
     /// The oldest of a class that was touched before `due` and whose leases have ended, or whose
     /// read lease has.
-    fn oldest_of(
-        &self,
-        segment: u32,
-        class: Class,
-        due: u64,
-        break_probes: bool,
-    ) -> Option<Victim> {
+    fn oldest_of(&self, lane: Lane, class: Class, due: u64, break_probes: bool) -> Option<Victim> {
         let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
                 let list = ListName::Evictable(class, phase);
-                self.oldest_in(segment, list, class, due, break_probes)
+                self.oldest_in(lane, list, class, due, break_probes)
             });
         oldest.min()
     }
@@ -145,13 +166,13 @@ impl KeyShard {
     /// As `oldest_of`, in one list.
     fn oldest_in(
         &self,
-        segment: u32,
+        lane: Lane,
         list: ListName,
         class: Class,
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let replica = self.replicas.oldest(segment, list);
+        let replica = self.replicas.oldest(lane, list);
         let object = self.keys.get(self.replicas.get(replica)?.object)?;
         let touched = self.groups.touched(object);
         let probed = touched.probe_end_ms > self.now_ms;
@@ -165,17 +186,26 @@ impl KeyShard {
         Some(Victim { rank, age, class, replica })
     }
 
-    /// Free and evictable bytes of a segment, as far as they are needed for `bytes`: looks only at
-    /// as many replicas as that takes.
-    pub(super) fn room_bytes(&self, segment: u32, bytes: u64) -> u64 {
+    /// Free and evictable bytes of a segment for a put of a tenant, as far as they are needed for
+    /// `bytes`: looks only at as many replicas as that takes.
+    pub(super) fn room_bytes(&self, segment: u32, bytes: u64, writer: TenantNumber) -> u64 {
         let Some(share) = self.space.get(segment) else {
             return 0;
         };
-        let mut room_bytes = share.free_bytes();
-        let saves_first = self.saves_first(segment);
+        let free_bytes = share.free_bytes();
+        match self.quotas {
+            None => free_bytes + self.evictable_bytes(Lane::shared(segment), bytes, free_bytes),
+            Some(_) => free_bytes + self.room_of_tenants(segment, bytes, free_bytes, writer),
+        }
+    }
+
+    /// Bytes of a lane that may be evicted, as far as they are needed beside others for `bytes`.
+    pub(super) fn evictable_bytes(&self, lane: Lane, bytes: u64, others: u64) -> u64 {
+        let mut evictable_bytes = 0;
+        let saves_first = self.saves_first(lane.segment);
         for list in self.lists_to_lose() {
-            let mut id = self.replicas.oldest(segment, list);
-            while room_bytes < bytes && id != NONE {
+            let mut id = self.replicas.oldest(lane, list);
+            while others + evictable_bytes < bytes && id != NONE {
                 let replica = &self.replicas[id];
                 let object = &self.keys[replica.object];
                 let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
@@ -183,11 +213,11 @@ impl KeyShard {
                 if is_read || is_kept {
                     break;
                 }
-                room_bytes += self.bytes_behind(id);
+                evictable_bytes += self.bytes_behind(id);
                 id = replica.newer;
             }
         }
-        room_bytes
+        evictable_bytes
     }
 
     /// The lists of a segment whose replicas may go, if no lease keeps them.
@@ -219,13 +249,13 @@ impl KeyShard {
 
     /// Moves groups out of the way that other shards have touched, pinned or begun to write since
     /// they were linked here.
-    fn sort_out_groups(&mut self, segment: u32) {
+    fn sort_out_groups(&mut self, lane: Lane) {
         if self.settings.count == 1 {
             return;
         }
         for list in ListName::evictable() {
             for _ in 0..GROUP_STEPS_MAX {
-                let replica = self.replicas.get(self.replicas.oldest(segment, list));
+                let replica = self.replicas.get(self.replicas.oldest(lane, list));
                 let object = replica.and_then(|it| self.keys.get(it.object));
                 let group = object.map_or(NONE, |it| it.group);
                 let part = self.groups.get(group);
@@ -249,10 +279,10 @@ impl KeyShard {
 
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those
     /// behind them.
-    fn sort_out_readers(&mut self, segment: u32, class: Class) {
+    fn sort_out_readers(&mut self, lane: Lane, class: Class) {
         let now_ms = self.now_ms;
         for _ in 0..VICTIM_STEPS_MAX {
-            let id = self.replicas.oldest(segment, ListName::Evictable(class, LeasePhase::Read));
+            let id = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
             if id == NONE {
                 return;
             }

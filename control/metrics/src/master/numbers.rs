@@ -144,6 +144,10 @@ pub struct MasterNumbers {
     pub recycled_copies: u64,
     /// Void copies on disks that their owners have not erased yet.
     pub tombstones: u64,
+    /// Memory that quotas of tenants are parts of. Set by one part only; parts add up.
+    pub quota_capacity_bytes: u64,
+    /// Puts refused because their tenants have no quota. Set by one part only; parts add up.
+    pub strangers: u64,
 }
 
 impl MasterNumbers {
@@ -210,5 +214,7 @@ impl MasterNumbers {
         self.unsaved_keys += other.unsaved_keys;
         self.recycled_copies += other.recycled_copies;
         self.tombstones += other.tombstones;
+        self.quota_capacity_bytes += other.quota_capacity_bytes;
+        self.strangers += other.strangers;
     }
 }

@@ -4,7 +4,7 @@
 use super::{Builder, MasterClient, status_reply};
 use crate::error::CallError;
 use crate::limits::{LEAVE_DEADLINE, PING_DEADLINE, SEGMENTS_LISTED_MAX};
-use crate::reply::{ListedDisks, SegmentPage, SegmentUse};
+use crate::reply::{ListedDisks, SegmentPage, SegmentUse, TenantUse, tenant_uses};
 use crate::request::{
     LentSegments, MountForm, SegmentOffer, disk_report, identities, mount, strings,
 };
@@ -149,6 +149,20 @@ impl MasterClient {
         Ok(ListedDisks { disks, reports })
     }
 
+    /// The tenants with quotas, bytes or objects, as many as an answer has room for; `None` where
+    /// there are no quotas.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn tenants(&self) -> Result<Option<Vec<TenantUse>>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let args = master::QuerySegmentsRequestArgs { tenants: true, ..Default::default() };
+            let root = master::QuerySegmentsRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(MessageKind::QuerySegments, true, encode, tenant_uses)
+    }
+
     /// All pages as one.
     fn list(&self, names: &[&str], disks: bool) -> Result<SegmentPage, CallError> {
         let mut whole = self.segment_page(names, 0, disks)?;
@@ -171,7 +185,7 @@ impl MasterClient {
     ) -> Result<SegmentPage, CallError> {
         let encode = |builder: &mut Builder| {
             let names = Some(strings(builder, names));
-            let args = master::QuerySegmentsRequestArgs { names, from, disks };
+            let args = master::QuerySegmentsRequestArgs { names, from, disks, tenants: false };
             let root = master::QuerySegmentsRequest::create(builder, &args);
             builder.finish_minimal(root);
         };

@@ -36,13 +36,15 @@ impl<E: Environment> ControlShard<E> {
     pub(crate) async fn start_puts(&self, keys: &[&[u8]], puts: Arc<impl Startable>) -> Placements {
         let all: Vec<usize> = (0..keys.len()).collect();
         if self.members().len() <= 1 {
-            return self.try_start(keys, &all, &puts, |_, _| Effort::Last).await;
+            let started = self.try_start(keys, &all, &puts, |_, _| Effort::Last).await;
+            return self.relieve_tenants(keys, started, &puts, |_, _| Effort::Last).await;
         }
         let cautious = |owner: &mut KeyShard, now_ms| match owner.may_borrow(now_ms) {
             true => Effort::Free,
             false => Effort::Evict,
         };
         let started = self.try_start(keys, &all, &puts, cautious).await;
+        let started = self.relieve_tenants(keys, started, &puts, cautious).await;
         let short = started.short();
         if short.is_empty() {
             return started;

@@ -8,7 +8,7 @@ use crate::config::MasterConfig;
 use crate::rpc::{RpcPort, RpcService, frame_budget, port_options};
 use perigee_master::{
     DrainJob, DrainJobRequest, Extent, GroupLedger, JobRefusal, KeyEventQueue, KeyShard, Registry,
-    SegmentGauges, SegmentSpec, ShardCounters, ShardGauges,
+    SegmentGauges, SegmentSpec, ShardCounters, ShardGauges, TenantLedger,
 };
 use perigee_metrics::MasterCells;
 use perigee_port::{FrameBudget, Port};
@@ -72,6 +72,11 @@ impl ShardStart {
             pace,
         };
         (0..count).map(start).collect()
+    }
+
+    /// Tenants need a quota of this ledger.
+    pub fn charge_to(&mut self, ledger: &TenantLedger) {
+        self.keys.charge_to(ledger);
     }
 
     /// Changes of its keys go into this queue.

@@ -69,7 +69,16 @@ impl Placements {
 
     /// Positions of the keys for which there was no space.
     pub(crate) fn short(&self) -> Vec<usize> {
-        let full = Status::NoAvailableHandle.code();
+        self.refused(Status::NoAvailableHandle)
+    }
+
+    /// Positions of the keys for which the quotas of their tenants had no room.
+    pub(crate) fn over_quota(&self) -> Vec<usize> {
+        self.refused(Status::TenantQuotaExceeded)
+    }
+
+    fn refused(&self, why: Status) -> Vec<usize> {
+        let full = why.code();
         let status = self.columns.status.iter().enumerate();
         status.filter_map(|(position, status)| (*status == full).then_some(position)).collect()
     }

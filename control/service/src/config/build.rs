@@ -3,6 +3,7 @@
 
 use super::events::event_settings;
 use super::interface::ipv4_of_interface;
+use super::quotas::quota_file;
 use super::table::RPC_SHARDS_MAX;
 use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
@@ -40,6 +41,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
         allocation: allocation(settings, &mut warnings)?,
+        quota_file: quota_file(settings, &mut warnings)?,
         events: event_settings(settings, &mut warnings)?,
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),

@@ -199,7 +199,6 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         "--enable_oplog",
         "--enable_snapshot",
         "--enable_snapshot_restore",
-        "--enable_multi_tenants",
         "--root_fs_dir=/data",
         "--dynamic_replication_mode=enforce",
     ] {
@@ -299,6 +298,22 @@ fn events_need_an_endpoint_and_a_name_and_are_off_otherwise() {
     assert_eq!(events.replay.unwrap().to_string(), "ipc:///run/perigee/replay");
     assert!(events.has_object_key && !events.has_legacy_fields);
     assert_eq!((events.backend_id.as_str(), events.queue_capacity), ("b", 65536));
+}
+
+#[test]
+fn quotas_of_tenants_come_from_a_file_that_must_be_named() {
+    let (on, place) = ("--enable_multi_tenants", "--tenant_quota_connector_uri=/etc/quotas.yaml");
+    assert_eq!(load(&[on, place]).unwrap().quota_file, Some("/etc/quotas.yaml".into()));
+    assert_eq!(load(&[]).unwrap().quota_file, None);
+    let idle = load(&[place]).unwrap();
+    assert_eq!((idle.quota_file, idle.warnings.len()), (None, 1));
+    assert!(idle.warnings[0].contains("enable_multi_tenants"), "{}", idle.warnings[0]);
+    let nameless = load(&[on]).unwrap_err().to_string();
+    assert!(nameless.contains("tenant_quota_connector_uri="), "{nameless}");
+    let etcd = load(&[on, place, "--tenant_quota_connector_type=etcd"]).unwrap_err().to_string();
+    assert!(etcd.contains("cannot be etcd") && etcd.contains("use file"), "{etcd}");
+    let other = load(&[on, place, "--tenant_quota_connector_type=s3"]).unwrap_err().to_string();
+    assert!(other.contains("file, etcd"), "{other}");
 }
 
 #[test]

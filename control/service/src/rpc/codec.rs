@@ -3,7 +3,7 @@
 use super::call::{CallRefusal, ReplyBuilder};
 use crate::cluster::ControlShard;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
-use perigee_master::{ReplicaLocation, SegmentKind, SegmentSpec};
+use perigee_master::{ReplicaLocation, SegmentKind, SegmentSpec, TenantUsage};
 use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 use perigee_shard::Environment;
@@ -106,6 +106,22 @@ pub(super) fn places(
         locations: builder.create_vector(&wire),
         segments: builder.create_vector(&segments),
     }
+}
+
+/// A tenant in wire form.
+pub(super) fn tenant(
+    builder: &mut ReplyBuilder,
+    usage: &TenantUsage,
+) -> WIPOffset<master::TenantUsage<'static>> {
+    let args = master::TenantUsageArgs {
+        name: Some(builder.create_string(&usage.name)),
+        requested_bytes: usage.requested_bytes,
+        effective_bytes: usage.effective_bytes,
+        charged_bytes: usage.charged_bytes,
+        objects: usage.objects,
+        closed: usage.is_closed,
+    };
+    master::TenantUsage::create(builder, &args)
 }
 
 /// A segment in wire form; one that was unmounted this moment is named by nothing and cannot be

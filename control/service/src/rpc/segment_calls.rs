@@ -2,12 +2,12 @@
 
 use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
-use super::codec::{finish_status, offered, segment};
+use super::codec::{finish_status, offered, segment, tenant};
 use super::limits::DISK_REPORTS_PER_CLIENT_MAX;
 use crate::cluster::{BeatReport, ControlShard, MountRequest, SegmentNames, SegmentPage};
 use perigee_master::{Announces, DiskReport, SegmentKind, SegmentSpec};
 use perigee_metrics::RpcKind;
-use perigee_schemas::limits::{SEGMENT_TEXT_BYTES_MAX, SEGMENTS_MAX};
+use perigee_schemas::limits::{SEGMENT_TEXT_BYTES_MAX, SEGMENTS_MAX, TENANTS_LISTED_MAX};
 use perigee_schemas::message::decode;
 use perigee_schemas::{DiskHealth, Identity, Status, master};
 use perigee_shard::Environment;
@@ -134,6 +134,9 @@ pub(super) async fn query_segments(
     builder: &mut ReplyBuilder,
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::QuerySegmentsRequest<'_>>(body)?;
+    if request.tenants() {
+        return Ok(tenants(shard, builder));
+    }
     let names = request.names();
     within_limit(names.as_ref().map_or(0, flatbuffers::Vector::len), "segment names")?;
     let names: SegmentNames = Arc::new(names.into_iter().flatten().map(str::to_owned).collect());
@@ -155,6 +158,7 @@ pub(super) async fn query_segments(
         used_bytes: Some(builder.create_vector(&used_bytes)),
         state: Some(builder.create_vector(&state)),
         next: next.unwrap_or_default(),
+        ..Default::default()
     };
     let root = master::QuerySegmentsReply::create(builder, &args);
     builder.finish_minimal(root);
@@ -189,6 +193,20 @@ fn report_of(
         reason: Some(builder.create_string(&report.reason)),
     };
     master::DiskReport::create(builder, &args)
+}
+
+/// The tenants, as many as an answer has room for.
+fn tenants(shard: &ControlShard<impl Environment>, builder: &mut ReplyBuilder) -> CallCounts {
+    let usages = shard.keys.borrow().tenants();
+    let tenants = usages.map(|usages| {
+        let usages = usages.into_iter().take(TENANTS_LISTED_MAX);
+        let tenants: Vec<_> = usages.map(|usage| tenant(builder, &usage)).collect();
+        builder.create_vector(&tenants)
+    });
+    let args = master::QuerySegmentsReplyArgs { tenants, ..Default::default() };
+    let root = master::QuerySegmentsReply::create(builder, &args);
+    builder.finish_minimal(root);
+    CallCounts::one(RpcKind::QuerySegments, true)
 }
 
 fn no_page(status: Status) -> CallRefusal {

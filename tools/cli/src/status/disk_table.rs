@@ -39,7 +39,7 @@ pub(super) fn text(
             size_text(capacity),
             share_text(used, capacity)
         );
-        push_columns(&mut text, &rows);
+        push_columns(&mut text, &rows, 3);
     }
     let is_sick = |report: &&DiskReport| report.health != DiskHealth::Healthy;
     for report in reports.iter().filter(is_sick) {

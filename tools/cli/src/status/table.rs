@@ -48,7 +48,7 @@ pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<St
         size_text(capacity),
         share_text(used, capacity)
     );
-    push_columns(&mut text, &rows);
+    push_columns(&mut text, &rows, 3);
     let unreached = obstacles.iter().flatten().count();
     if unreached > 0 {
         let _ = write!(
@@ -74,14 +74,18 @@ fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     ]
 }
 
-/// Appends rows whose columns of numbers, the second to the fourth, end below each other.
-pub(super) fn push_columns<const COLUMNS: usize>(text: &mut String, rows: &[[String; COLUMNS]]) {
+/// Appends rows; of the columns behind the first, as many as `numbers` says end below each other.
+pub(super) fn push_columns<const COLUMNS: usize>(
+    text: &mut String,
+    rows: &[[String; COLUMNS]],
+    numbers: usize,
+) {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-            let is_number = (1..=3).contains(&column);
+            let is_number = (1..=numbers).contains(&column);
             let _ = match is_number {
                 true => write!(line, "{cell:>width$}  "),
                 false => write!(line, "{cell:<width$}  "),

@@ -11,7 +11,7 @@ struct Reported {
 
 impl Reported {
     fn new() -> Self {
-        Self { shared: context(Fake { segments: Vec::new(), down: false }) }
+        Self { shared: context(Fake { segments: Vec::new(), down: false, has_quotas: false }) }
     }
 
     fn ask(&self, request: Request<Body>) -> (u16, String) {

@@ -10,18 +10,21 @@ use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, p
 mod disk;
 
 use disk::{DISK, Disk, Logged, OWNER, SEGMENT_COPIES};
+use perigee_schemas::TenantId;
 use perigee_schemas::disk_address::DiskAddress;
 
 use crate::key::hash_key;
 
 use super::{
-    AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, LEASE_MS,
-    MoveTask, OffloadSettings, PAYLOAD_BYTES, PutConfig, RELEASE_MS, ReplicaLocation, SegmentEvent,
-    ShardSettings, SoftPin, Stage, Status, WRITER, code, extent_bytes, follower::Follower,
-    reports::Consumer, settings, spec,
+    AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, KeyShard,
+    LEASE_MS, MoveTask, OffloadSettings, PAYLOAD_BYTES, PutConfig, RELEASE_MS, ReplicaLocation,
+    SegmentEvent, ShardSettings, SoftPin, Stage, Status, TenantLedger, WRITER, code, extent_bytes,
+    follower::Follower, quotas, reports::Consumer, settings, spec,
 };
 
 const KEYS: usize = 6;
+/// Key n belongs to tenant n modulo their number.
+const TENANTS: [&str; 3] = ["default", "red", "blue"];
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -157,6 +160,9 @@ struct Model {
     consumer: Consumer,
     follower: Follower,
     disk: Disk,
+    quotas: TenantLedger,
+    /// The last put was begun.
+    started: bool,
 }
 
 /// A move that its carrier has taken.
@@ -165,16 +171,35 @@ struct Copying {
     claim: Claim,
 }
 
+fn tenant(key: usize) -> TenantId {
+    TenantId::parse(TENANTS[key % TENANTS.len()]).expect("a name of a tenant")
+}
+
 fn name(key: usize) -> String {
-    format!("key-{key}")
+    tenant(key).stored(&format!("key-{key}")).into_owned()
 }
 
 impl Model {
     fn new(offload: Option<OffloadSettings>) -> Self {
+        Self::with_quotas(offload, &[])
+    }
+
+    /// The tenants have quotas of so many bytes each; all that fits if there are none.
+    fn with_quotas(offload: Option<OffloadSettings>, quotas: &[u64]) -> Self {
         let settings = ShardSettings { watermark_ratio: 0.7, offload, ..settings() };
-        let mut stage = Stage::with(settings, &[5, 7]);
+        let ledger = TenantLedger::new(settings.watermark_ratio);
+        let mut shard = KeyShard::new(settings);
+        if !quotas.is_empty() {
+            shard.charge_to(&ledger);
+        }
+        for (tenant, bytes) in TENANTS.iter().zip(quotas) {
+            ledger.set_quota(tenant, *bytes).expect("a quota of something");
+        }
+        let mut stage = Stage::of(shard, &[5, 7]);
         stage.mount(Disk::spec(), DISK);
         Self {
+            quotas: ledger,
+            started: false,
             disk: Disk::new(),
             consumer: Consumer::of(&mut stage.shard),
             follower: Follower::default(),
@@ -193,6 +218,19 @@ impl Model {
     }
 
     fn apply(&mut self, op: &Op) {
+        let before = self.quotas.usages();
+        self.play(op);
+        self.stage.shard.check();
+        self.consumer.catch_up(&self.stage.shard);
+        self.follower.catch_up(&mut self.stage.shard);
+        let (writer, started) = match *op {
+            Op::Put { key, .. } => (Some(tenant(key)), self.started),
+            _ => (None, false),
+        };
+        quotas::check(&before, &self.quotas, writer.as_ref(), started);
+    }
+
+    fn play(&mut self, op: &Op) {
         match *op {
             Op::Put { .. } => self.put(op),
             Op::End(key) => self.end(key, self.stage.generation(&name(key))),
@@ -225,9 +263,6 @@ impl Model {
             Op::Eject => self.eject(),
             Op::Return => self.bring_back(),
         }
-        self.stage.shard.check();
-        self.consumer.catch_up(&self.stage.shard);
-        self.follower.catch_up(&mut self.stage.shard);
     }
 
     fn lease(&mut self, key: usize) {
@@ -242,13 +277,14 @@ impl Model {
         let config =
             PutConfig { replica_num: replicas, hard_pin: hard, soft_pin, ..PutConfig::default() };
         let before = self.stage.holds(&name(key));
-        let group = if group { "group" } else { "" };
+        let group = if group { tenant(key).stored("group") } else { "".into() };
         let bytes = size * PAYLOAD_BYTES / 2;
-        let status = self.stage.start_in_group(&name(key), bytes, &config, upsert, group, WRITER);
+        let status = self.stage.start_in_group(&name(key), bytes, &config, upsert, &group, WRITER);
         if before && !upsert {
             assert_eq!(status, code(Status::ObjectAlreadyExists));
         }
-        if status != 0 {
+        self.started = status == 0;
+        if !self.started {
             return;
         }
         let until_ms = self.stage.now_ms + RELEASE_MS;
@@ -593,6 +629,23 @@ proptest! {
     ) {
         let offload = OffloadSettings { on_evict, force_evict, queue_limit, cap_ratio: 0.8 };
         let mut model = Model::new(Some(offload));
+        for op in &ops {
+            model.apply(op);
+        }
+    }
+
+    #[test]
+    fn no_tenant_exceeds_its_quota_or_takes_what_is_guaranteed_to_another(
+        ops in prop::collection::vec(op(), 1..150),
+        quotas in prop::collection::vec(1_u64..8, TENANTS.len()),
+        offload in any::<bool>(),
+        force_evict in any::<bool>(),
+    ) {
+        let quotas: Vec<u64> = quotas.iter().map(|objects| objects * EXTENT_BYTES).collect();
+        let offload = offload.then_some(OffloadSettings {
+            on_evict: true, force_evict, queue_limit: 4, cap_ratio: 0.8,
+        });
+        let mut model = Model::with_quotas(offload, &quotas);
         for op in &ops {
             model.apply(op);
         }

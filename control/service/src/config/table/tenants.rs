@@ -4,30 +4,26 @@
 use super::PERIOD_SECONDS_MAX;
 use perigee_flags::{Flag, ValueKind};
 
-const TENANTS: &str = "strict tenants and quotas";
-
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
         "enable_multi_tenants",
         ValueKind::Bool,
         "false",
-        "Refuse unknown tenants and enforce quotas",
-    )
-    .guarantee(TENANTS),
+        "Only tenants with a quota may put, and none holds more than its quota",
+    ),
     Flag::new(
         "tenant_quota_connector_type",
         ValueKind::Text,
         "file",
-        "Where quotas come from: file or etcd",
+        "Where quotas come from: file; etcd is refused",
     )
-    .not_built(TENANTS),
+    .one_of(&["file", "etcd"]),
     Flag::new(
         "tenant_quota_connector_uri",
         ValueKind::Text,
         "",
-        "File path or etcd endpoints of the quotas",
-    )
-    .not_built(TENANTS),
+        "Path of the YAML file with the quotas of the tenants",
+    ),
     Flag::new(
         "max_total_finished_tasks",
         ValueKind::Uint32,

@@ -1,0 +1,299 @@
+//! Quotas of tenants: who pays for a replica, and what goes when a tenant or a segment is full.
+//! Invariant: an eviction for others leaves each tenant what is guaranteed to it; only a tenant's
+//! own puts take more. A group that goes counts with its members on this shard.
+
+use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::limits::{
+    EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR, OBJECT_BYTES_MAX, PRESSURE_SAMPLES,
+    QUOTA_TRIES_MAX,
+};
+use crate::moving::Purpose;
+use crate::share::SegmentShare;
+use crate::tenant::{
+    ChargeRefusal, Lane, SHARED, ShardAccounts, TenantLedger, TenantNumber, TenantUsage,
+};
+
+use super::KeyShard;
+use super::place::PlaceRequest;
+use super::victim::{EvictionReason, Victim};
+
+impl KeyShard {
+    /// From now on tenants need a quota, and what they hold is charged to it. For a shard that has
+    /// no objects yet.
+    pub fn charge_to(&mut self, ledger: &TenantLedger) {
+        debug_assert_eq!(self.keys.len(), 0, "nothing is left uncharged");
+        self.quotas = Some(Box::new(ShardAccounts::new(ledger.clone())));
+    }
+
+    /// The tenants with quotas, bytes or objects on any shard; `None` where there are no quotas.
+    pub fn tenants(&self) -> Option<Vec<TenantUsage>> {
+        Some(self.quotas.as_ref()?.ledger().usages())
+    }
+
+    /// Who pays for a put of a key.
+    pub(super) fn payer(&mut self, key: &[u8]) -> Result<TenantNumber, Status> {
+        let Some(quotas) = &mut self.quotas else {
+            return Ok(SHARED);
+        };
+        let payer = quotas.find(key);
+        let is_open = |number: &TenantNumber| quotas.get(*number).is_some_and(|it| !it.is_closed());
+        payer.filter(is_open).ok_or_else(|| {
+            quotas.ledger().count_stranger();
+            Status::TenantNotRegistered
+        })
+    }
+
+    /// Charges a put before it is placed, evicting what the tenant has if its quota is used up;
+    /// returns the charge.
+    pub(super) fn reserve(&mut self, request: &PlaceRequest<'_>) -> Result<u64, Status> {
+        let payer = request.payer;
+        if payer == SHARED || request.payload_bytes > OBJECT_BYTES_MAX {
+            return Ok(0);
+        }
+        let places = self.space.live().len().clamp(1, request.config.replica_num.max(1) as usize);
+        let bytes = extent_bytes(request.payload_bytes) * places as u64;
+        for _ in 0..QUOTA_TRIES_MAX {
+            let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer)) else {
+                break;
+            };
+            let short_bytes = match account.try_charge(bytes) {
+                Ok(()) => return Ok(bytes),
+                Err(ChargeRefusal::Closed) => return Err(Status::TenantNotRegistered),
+                Err(ChargeRefusal::Short(short_bytes)) => short_bytes,
+            };
+            if !account.can_ever_hold(bytes) || self.evict_own(payer, short_bytes) == 0 {
+                break;
+            }
+        }
+        Err(Status::TenantQuotaExceeded)
+    }
+
+    /// Gives a charge back.
+    pub(super) fn refund(&self, payer: TenantNumber, bytes: u64) {
+        if payer != SHARED
+            && let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer))
+        {
+            account.refund(bytes);
+        }
+    }
+
+    /// Charges a copy of an object before it is placed. What takes the place of another replica is
+    /// charged beside it until that goes, even beyond the quota; other copies need room in it.
+    pub(super) fn charge_copy(&self, payer: TenantNumber, purpose: Purpose, bytes: u64) -> bool {
+        let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer)) else {
+            return true;
+        };
+        match purpose {
+            Purpose::Drain | Purpose::Move => {
+                account.charge(bytes);
+                true
+            }
+            Purpose::Copy | Purpose::Promotion => account.try_charge(bytes).is_ok(),
+        }
+    }
+
+    /// Charges what an owner has announced to the tenant of its key.
+    pub(super) fn charge_announced(&mut self, key: &[u8], bytes: u64) -> TenantNumber {
+        let Some(quotas) = &mut self.quotas else {
+            return SHARED;
+        };
+        let payer = quotas.open(key);
+        if let Some(account) = quotas.get(payer) {
+            account.charge(bytes);
+        }
+        payer
+    }
+
+    /// Who pays for an object.
+    pub(super) fn payer_of(&self, object: u32) -> TenantNumber {
+        self.quotas.as_ref().map_or(SHARED, |quotas| quotas.known(self.keys[object].key()))
+    }
+
+    /// One more object of a key's tenant.
+    pub(super) fn count_object(&mut self, key: &[u8]) {
+        if let Some(quotas) = &mut self.quotas {
+            let owner = quotas.open(key);
+            quotas.get(owner).into_iter().for_each(|account| account.count_object());
+        }
+    }
+
+    /// One less.
+    pub(super) fn forget_object(&mut self, object: u32) {
+        if let Some(quotas) = &self.quotas {
+            let owner = quotas.known(self.keys[object].key());
+            quotas.get(owner).into_iter().for_each(|account| account.forget_object());
+        }
+    }
+
+    /// What was evicted of a tenant.
+    pub(super) fn count_evicted(&self, replica: u32) {
+        let payer = self.replicas[replica].tenant;
+        if let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer)) {
+            account.count_evicted(self.replicas[replica].payload_bytes);
+        }
+    }
+
+    /// Evicts one of `parts` parts of what the tenant of a key lacks for puts of `bytes` bytes, of
+    /// which the longest has `longest_bytes`, on other shards.
+    pub fn evict_of_tenant(
+        &mut self,
+        now_ms: u64,
+        key: &[u8],
+        (bytes, longest_bytes): (u64, u64),
+        parts: u64,
+    ) {
+        self.begin(now_ms);
+        let Some(quotas) = &mut self.quotas else {
+            return;
+        };
+        let payer = quotas.find(key).unwrap_or(SHARED);
+        let Some(account) = quotas.get(payer).filter(|it| it.can_ever_hold(longest_bytes)) else {
+            return;
+        };
+        let short_bytes = account.short_of(bytes).div_ceil(parts.max(1));
+        if short_bytes > 0 {
+            self.evict_own(payer, short_bytes);
+        }
+    }
+
+    /// A put of a key was refused for good, because the quota of its tenant is used up.
+    pub fn count_refused(&mut self, key: &[u8]) {
+        if let Some(quotas) = &mut self.quotas {
+            let payer = quotas.find(key).unwrap_or(SHARED);
+            quotas.get(payer).into_iter().for_each(|account| account.count_refusal());
+        }
+    }
+
+    /// Evicts the least valuable objects of a tenant until about `bytes` bytes less are charged, or
+    /// some multiple if that is many; returns how many.
+    fn evict_own(&mut self, payer: TenantNumber, bytes: u64) -> u64 {
+        let most_bytes = bytes.min(EVICTION_WASTE_BYTES * EVICTION_WASTE_FACTOR);
+        self.counters.evictions_attempted += 1;
+        let mut evicted_bytes = 0;
+        while evicted_bytes < most_bytes
+            && let Some(victim) = self.victim_of(payer)
+        {
+            evicted_bytes += self.bytes_with(victim.replica);
+            self.evict(victim.replica);
+        }
+        self.counters.evictions_successful += u64::from(evicted_bytes > 0);
+        evicted_bytes
+    }
+
+    /// What a tenant loses next for its own put, in some of the segments where it has something.
+    fn victim_of(&mut self, payer: TenantNumber) -> Option<Victim> {
+        let bound = self.space.bound();
+        let first = (self.calls % u64::from(bound.max(1))) as u32;
+        let (mut best, mut looked_at) = (None::<Victim>, 0);
+        for segment in (first..bound).chain(0..first) {
+            let lane = Lane { segment, tenant: payer };
+            if looked_at == PRESSURE_SAMPLES {
+                break;
+            }
+            if self.replicas.has_some(lane) && self.space.is_readable(segment) {
+                let victim = self.victim_in(lane, EvictionReason::Put(payer));
+                looked_at += usize::from(victim.is_some());
+                best = best.into_iter().chain(victim).min();
+            }
+        }
+        best
+    }
+
+    /// The least that `find` finds in a segment of tenants that can spare it.
+    pub(super) fn least_of(
+        &mut self,
+        segment: u32,
+        need: EvictionReason,
+        find: fn(&mut Self, Lane, EvictionReason) -> Option<Victim>,
+    ) -> Option<Victim> {
+        let lanes = self.lanes(segment, need.writer());
+        let found = lanes.into_iter().filter_map(|lane| {
+            let victim = find(self, lane, need)?;
+            let bytes = self.bytes_with(victim.replica);
+            self.can_spare(lane.tenant, bytes, need.writer()).then_some(victim)
+        });
+        found.min()
+    }
+
+    /// Bytes of a segment that may be evicted for a put of a tenant, as far as they are needed
+    /// beside the free ones.
+    pub(super) fn room_of_tenants(
+        &self,
+        segment: u32,
+        bytes: u64,
+        free_bytes: u64,
+        writer: TenantNumber,
+    ) -> u64 {
+        let mut room_bytes = 0;
+        for lane in self.lanes(segment, writer) {
+            let most_bytes =
+                if lane.tenant == writer { u64::MAX } else { self.excess(lane.tenant) };
+            let others = free_bytes + room_bytes;
+            room_bytes += self.evictable_bytes(lane, bytes, others).min(most_bytes);
+        }
+        room_bytes
+    }
+
+    /// The tenants with replicas in a segment that may lose some: those above what is guaranteed
+    /// to them, and the writer.
+    fn lanes(&self, segment: u32, writer: TenantNumber) -> Vec<Lane> {
+        let tenants = self.replicas.tenants_in(segment);
+        let some = tenants.filter(|tenant| *tenant == writer || self.excess(*tenant) > 0);
+        some.map(|tenant| Lane { segment, tenant }).collect()
+    }
+
+    fn can_spare(&self, tenant: TenantNumber, bytes: u64, writer: TenantNumber) -> bool {
+        tenant == writer || self.excess(tenant) >= bytes
+    }
+
+    fn excess(&self, tenant: TenantNumber) -> u64 {
+        let account = self.quotas.as_ref().and_then(|quotas| quotas.get(tenant));
+        account.map_or(0, |account| account.excess())
+    }
+
+    /// Bytes that go with a replica if it is evicted: its own, or its group's on this shard.
+    fn bytes_with(&self, replica: u32) -> u64 {
+        match self.groups.get(self.keys[self.replicas[replica].object].group) {
+            Some(group) => {
+                let replicas = group.replicas(&self.replicas);
+                replicas.into_iter().map(|id| self.replicas[id].extent().bytes).sum()
+            }
+            None => self.replicas[replica].extent().bytes,
+        }
+    }
+
+    /// Lets quotas follow the memory that there is. One shard does it for all; the capacity says
+    /// nothing while calls wait for segments of an earlier life of the master.
+    pub(super) fn weigh_quotas(&self) {
+        let Some(quotas) = self.quotas.as_ref().filter(|_| self.settings.index == 0) else {
+            return;
+        };
+        let shares = || self.space.iter().map(|(_, share)| share);
+        let memory = shares().filter(|share| share.is_memory());
+        let capacity_bytes = memory.map(|share| share.spec.bytes).sum();
+        let is_awaited = |share: &SegmentShare| share.is_awaited(self.now_ms);
+        quotas.ledger().set_capacity(capacity_bytes, shares().any(is_awaited));
+    }
+
+    /// Panics unless a master's only shard has charged exactly what it has.
+    pub(super) fn check_quotas(&self) {
+        let Some(quotas) = self.quotas.as_ref().filter(|_| self.settings.count == 1) else {
+            assert!(
+                self.quotas.is_some() || self.replicas.iter().all(|(_, it)| it.tenant == SHARED)
+            );
+            return;
+        };
+        for account in quotas.iter() {
+            let own = self.replicas.iter().filter(|(_, it)| it.tenant == account.number());
+            let charged: u64 = own.map(|(_, it)| it.extent().bytes).sum();
+            let objects = self.keys.iter().filter(|(id, _)| self.payer_of(*id) == account.number());
+            assert_eq!(account.charged(), charged, "{account:?}");
+            assert_eq!(account.objects(), objects.count() as u64, "{account:?}");
+        }
+        for (id, replica) in self.replicas.iter().filter(|(_, it)| !it.is_on_disk()) {
+            assert_eq!(replica.tenant, self.payer_of(replica.object), "payer of replica {id}");
+        }
+    }
+}
