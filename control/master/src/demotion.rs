@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::tenant::{Lane, SHARED, TenantNumber};
+
 /// A replica in memory on its way to a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Demotion {
@@ -14,8 +16,8 @@ pub(crate) struct Demotion {
     pub(crate) disk: u32,
     /// The complete replica that is copied.
     pub(crate) source: u32,
-    /// Segment of the source.
-    pub(crate) segment: u32,
+    /// Segment of the source, and who pays for it.
+    pub(crate) lane: Lane,
     /// Generation of the source, which the copy keeps; names the demotion.
     pub(crate) generation: u64,
     /// Bytes that the source takes in its segment.
@@ -39,7 +41,7 @@ impl Demotion {
             client,
             disk,
             source,
-            segment: 0,
+            lane: Lane::shared(0),
             generation: 0,
             bytes: 0,
             is_victim: false,
@@ -60,6 +62,8 @@ pub(crate) struct Demotions {
     by_deadline: BTreeSet<(u64, u32)>,
     /// Bytes of the sources, by segment.
     bytes_of_segment: BTreeMap<u32, u64>,
+    /// Bytes of the sources of each tenant.
+    bytes_of_tenant: BTreeMap<TenantNumber, u64>,
     begun: u64,
 }
 
@@ -71,7 +75,10 @@ impl Demotions {
         let demotion = Demotion { order: self.begun, ..demotion };
         self.waiting.insert((demotion.client, demotion.order), object);
         self.by_deadline.insert((demotion.deadline_ms, object));
-        *self.bytes_of_segment.entry(demotion.segment).or_default() += demotion.bytes;
+        *self.bytes_of_segment.entry(demotion.lane.segment).or_default() += demotion.bytes;
+        if demotion.lane.tenant != SHARED {
+            *self.bytes_of_tenant.entry(demotion.lane.tenant).or_default() += demotion.bytes;
+        }
         let before = self.by_object.insert(object, demotion);
         debug_assert!(before.is_none(), "one demotion per object");
     }
@@ -85,13 +92,9 @@ impl Demotions {
         let ended = self.by_object.remove(&object)?;
         self.waiting.remove(&(ended.client, ended.order));
         self.by_deadline.remove(&(ended.deadline_ms, object));
-        let bytes = self.bytes_of_segment.get_mut(&ended.segment);
-        debug_assert!(bytes.is_some(), "what ends was counted");
-        if let Some(bytes) = bytes {
-            *bytes -= ended.bytes;
-            if *bytes == 0 {
-                self.bytes_of_segment.remove(&ended.segment);
-            }
+        take_off(&mut self.bytes_of_segment, ended.lane.segment, ended.bytes);
+        if ended.lane.tenant != SHARED {
+            take_off(&mut self.bytes_of_tenant, ended.lane.tenant, ended.bytes);
         }
         Some(ended)
     }
@@ -130,6 +133,11 @@ impl Demotions {
         self.bytes_of_segment.get(&segment).copied().unwrap_or_default()
     }
 
+    /// Bytes of a tenant that are on their way.
+    pub(crate) fn bytes_of_tenant(&self, tenant: TenantNumber) -> u64 {
+        self.bytes_of_tenant.get(&tenant).copied().unwrap_or_default()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Demotion)> {
         self.by_object.iter().map(|(object, demotion)| (*object, demotion))
     }
@@ -137,11 +145,13 @@ impl Demotions {
     /// Panics unless the orders and the counts agree with the demotions.
     pub(crate) fn check(&self) {
         let mut bytes_of: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut bytes_of_tenant: BTreeMap<TenantNumber, u64> = BTreeMap::new();
         let mut waiting = 0;
         for (object, demotion) in self.iter() {
             let deadline = (demotion.deadline_ms, object);
             assert!(self.by_deadline.contains(&deadline), "{object} ends");
-            *bytes_of.entry(demotion.segment).or_default() += demotion.bytes;
+            *bytes_of.entry(demotion.lane.segment).or_default() += demotion.bytes;
+            *bytes_of_tenant.entry(demotion.lane.tenant).or_default() += demotion.bytes;
             if !demotion.is_taken {
                 let name = (demotion.client, demotion.order);
                 assert_eq!(self.waiting.get(&name), Some(&object));
@@ -151,6 +161,19 @@ impl Demotions {
         assert_eq!(self.waiting.len(), waiting);
         assert_eq!(self.by_deadline.len(), self.by_object.len());
         assert_eq!(self.bytes_of_segment, bytes_of);
+        bytes_of_tenant.remove(&SHARED);
+        assert_eq!(self.bytes_of_tenant, bytes_of_tenant);
+    }
+}
+
+fn take_off<K: Ord>(sums: &mut BTreeMap<K, u64>, of: K, bytes: u64) {
+    let sum = sums.get_mut(&of);
+    debug_assert!(sum.is_some(), "what ends was counted");
+    if let Some(sum) = sum {
+        *sum -= bytes;
+        if *sum == 0 {
+            sums.remove(&of);
+        }
     }
 }
 
@@ -159,7 +182,11 @@ mod tests {
     use super::*;
 
     fn waiting(client: u128, bytes: u64) -> Demotion {
-        Demotion { segment: 3, bytes, ..Demotion::waiting(client, 9, 0, 50) }
+        Demotion {
+            lane: Lane { segment: 3, tenant: 2 },
+            bytes,
+            ..Demotion::waiting(client, 9, 0, 50)
+        }
     }
 
     #[test]
@@ -184,6 +211,7 @@ mod tests {
         demotions.begin(1, waiting(7, 10));
         demotions.begin(2, waiting(7, 20));
         assert_eq!((demotions.bytes_of(3), demotions.bytes_of(4)), (30, 0));
+        assert_eq!((demotions.bytes_of_tenant(2), demotions.bytes_of_tenant(3)), (30, 0));
         demotions.take(7, 90);
         demotions.end(1);
         assert_eq!((demotions.bytes_of(3), demotions.end(1)), (20, None));

@@ -199,6 +199,13 @@ impl Replicas {
         self.lists_in(segment).map_or(0, SegmentLists::ready_bytes)
     }
 
+    /// Bytes of a tenant's replicas in some segments that are ready to go, without those that
+    /// follow them.
+    pub(crate) fn ready_bytes_of(&self, tenant: TenantNumber, segments: &[u32]) -> u64 {
+        let lists = segments.iter().filter_map(|segment| self.lists_in(*segment)?.of(tenant));
+        lists.map(Recency::ready_bytes).sum()
+    }
+
     /// Any replica of a segment.
     pub(crate) fn any_in(&self, segment: u32) -> Option<u32> {
         let any = self.lists_in(segment)?.any();

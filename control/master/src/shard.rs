@@ -44,6 +44,7 @@ mod space;
 mod started_puts;
 mod task_turn;
 mod tasks;
+mod tenant_stock;
 mod tick;
 mod touch;
 mod victim;

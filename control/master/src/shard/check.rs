@@ -79,8 +79,8 @@ impl KeyShard {
             assert!(complete.any(|id| id == demotion.source), "its source is complete");
             let source = &self.replicas[demotion.source];
             assert!(!source.is_on_disk() && source.generation == demotion.generation);
-            let place = (source.segment, source.extent().bytes);
-            assert_eq!((demotion.segment, demotion.bytes), place);
+            let place = (source.lane(), source.extent().bytes);
+            assert_eq!((demotion.lane, demotion.bytes), place);
             let owners = [source.segment, demotion.disk]
                 .map(|segment| self.space.get(segment).map(|share| share.spec.client));
             assert_eq!(owners, [Some(demotion.client); 2]);

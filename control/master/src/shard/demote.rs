@@ -129,7 +129,7 @@ impl KeyShard {
         debug_assert!(!self.keys[object].flags.has(Flags::DEMOTING), "one at a time");
         let deadline_ms = self.now_ms.saturating_add(DEMOTION_WAIT_MS);
         let waiting = Demotion::waiting(self.carrier_of(id), disk, id, deadline_ms);
-        let (segment, generation) = (replica.segment, replica.generation);
+        let (lane, generation) = (replica.lane(), replica.generation);
         let bytes = replica.extent().bytes;
         self.keys[object].flags.set(Flags::DEMOTING, true);
         self.refresh_blocking(object);
@@ -137,7 +137,7 @@ impl KeyShard {
         self.relink(object, list);
         let stamp = self.groups.touched(&self.keys[object]).stamp;
         self.demotions
-            .begin(object, Demotion { segment, generation, bytes, is_victim, stamp, ..waiting });
+            .begin(object, Demotion { lane, generation, bytes, is_victim, stamp, ..waiting });
         self.counters.demotions.started += 1;
     }
 
@@ -217,25 +217,23 @@ impl KeyShard {
         for segment in self.space.live().to_vec() {
             while budget > 0 && self.lacks_ready(segment) {
                 budget -= 1;
-                if !self.prepare_next(segment, &offload) {
+                let next = self.next_victim(segment, EvictionReason::LookAhead);
+                if !next.is_some_and(|next| self.prepare(next.replica, &offload)) {
                     break;
                 }
             }
         }
-        budget
+        self.look_ahead_of_tenants(budget, &offload)
     }
 
     /// Takes the next in the order of eviction out of it: it is copied, or ready to go. False if
-    /// nothing is next or no more may be copied now.
-    fn prepare_next(&mut self, segment: u32, offload: &OffloadSettings) -> bool {
-        let Some(next) = self.next_victim(segment, EvictionReason::LookAhead) else {
-            return false;
-        };
-        let going = self.going_with(next.replica);
+    /// no more may be copied now.
+    pub(super) fn prepare(&mut self, next: u32, offload: &OffloadSettings) -> bool {
+        let going = self.going_with(next);
         if going.iter().any(|id| self.disk_wanted(*id).is_some()) {
             return self.demote(&going, true, offload);
         }
-        self.make_ready(next.replica);
+        self.make_ready(next);
         true
     }
 

@@ -173,7 +173,8 @@ impl KeyShard {
         self.counters.evictions_attempted += 1;
         let mut evicted_bytes = 0;
         while evicted_bytes < most_bytes
-            && let Some(victim) = self.victim_of(payer)
+            && let Some(victim) =
+                self.least_of_tenant(payer, EvictionReason::Put(payer), Self::victim_in)
         {
             evicted_bytes += self.bytes_with(victim.replica);
             self.evict(victim.replica);
@@ -182,18 +183,23 @@ impl KeyShard {
         evicted_bytes
     }
 
-    /// What a tenant loses next for its own put, in some of the segments where it has something.
-    fn victim_of(&mut self, payer: TenantNumber) -> Option<Victim> {
+    /// The least that `find` finds of a tenant in some of the segments where it has something.
+    pub(super) fn least_of_tenant(
+        &mut self,
+        tenant: TenantNumber,
+        need: EvictionReason,
+        find: fn(&mut Self, Lane, EvictionReason) -> Option<Victim>,
+    ) -> Option<Victim> {
         let bound = self.space.bound();
         let first = (self.calls % u64::from(bound.max(1))) as u32;
         let (mut best, mut looked_at) = (None::<Victim>, 0);
         for segment in (first..bound).chain(0..first) {
-            let lane = Lane { segment, tenant: payer };
+            let lane = Lane { segment, tenant };
             if looked_at == PRESSURE_SAMPLES {
                 break;
             }
             if self.replicas.has_some(lane) && self.space.is_readable(segment) {
-                let victim = self.victim_in(lane, EvictionReason::Put(payer));
+                let victim = find(self, lane, need);
                 looked_at += usize::from(victim.is_some());
                 best = best.into_iter().chain(victim).min();
             }

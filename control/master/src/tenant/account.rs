@@ -103,6 +103,12 @@ impl Account {
         (self.charged() + bytes.min(effective)).saturating_sub(effective)
     }
 
+    /// Bytes that are charged beyond a ratio of the quota.
+    pub(crate) fn above(&self, ratio: f64) -> u64 {
+        let most = (self.effective.load(Ordering::Acquire) as f64 * ratio) as u64;
+        self.charged().saturating_sub(most)
+    }
+
     pub(crate) fn objects(&self) -> u64 {
         self.objects.load(Ordering::Acquire)
     }
@@ -185,6 +191,7 @@ mod tests {
         account.open(80, 0.5);
         assert_eq!(account.try_charge(50), Ok(()));
         assert_eq!((account.charged(), account.excess()), (50, 10));
+        assert_eq!((account.above(0.5), account.above(0.9)), (10, 0));
         assert_eq!(account.try_charge(31), Err(ChargeRefusal::Short(1)));
         assert_eq!(account.try_charge(30), Ok(()));
         account.charge(20);

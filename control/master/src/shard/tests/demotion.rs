@@ -8,15 +8,15 @@ use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::{Identity, SegmentKind};
 
 /// The owner of segment 0 and of its disk.
-const OWNER: u128 = 100;
-const DISK: u32 = 9;
+pub(super) const OWNER: u128 = 100;
+pub(super) const DISK: u32 = 9;
 const DISK_ID: u128 = 900;
 
-fn address(sequence: u32) -> u64 {
+pub(super) fn address(sequence: u32) -> u64 {
     DiskAddress { sequence, offset: 4096 }.pack()
 }
 
-fn offload() -> OffloadSettings {
+pub(super) fn offload() -> OffloadSettings {
     OffloadSettings { on_evict: true, force_evict: false, queue_limit: 100, cap_ratio: 1.0 }
 }
 
@@ -32,24 +32,24 @@ impl Stage {
         stage
     }
 
-    fn mount_disk(&mut self, index: u32) {
+    pub(super) fn mount_disk(&mut self, index: u32) {
         let spec =
             SegmentSpec { kind: SegmentKind::Disk, ..SegmentSpec::bare(DISK_ID, OWNER, 1 << 40) };
         self.mount(spec, index);
     }
 
-    fn apply(&mut self, event: &SegmentEvent) {
+    pub(super) fn apply(&mut self, event: &SegmentEvent) {
         self.shard.apply(self.now_ms, event);
         self.shard.check();
     }
 
-    fn take_demotions(&mut self) -> Vec<DemotionTask> {
+    pub(super) fn take_demotions(&mut self) -> Vec<DemotionTask> {
         let tasks = self.shard.take_demotions(self.now_ms, OWNER, 100);
         self.shard.check();
         tasks
     }
 
-    fn end_demotion(&mut self, task: &DemotionTask, status: i32, address: u64) -> i32 {
+    pub(super) fn end_demotion(&mut self, task: &DemotionTask, status: i32, address: u64) -> i32 {
         let ended = EndedDemotions {
             client: OWNER,
             keys: &[&task.key],
@@ -63,7 +63,7 @@ impl Stage {
     }
 
     /// Puts keys into a full segment and writes all that is to be written, in segment 1 of the log.
-    fn put_on_disk(&mut self, keys: &[&str]) {
+    pub(super) fn put_on_disk(&mut self, keys: &[&str]) {
         for key in keys {
             assert_eq!(self.put(key), 0);
         }
@@ -74,11 +74,11 @@ impl Stage {
     }
 
     /// Numbers of the segments where a key lies.
-    fn lies_in(&self, key: &str) -> Vec<u32> {
+    pub(super) fn lies_in(&self, key: &str) -> Vec<u32> {
         self.peek(key).iter().map(|location| location.segment).collect()
     }
 
-    fn announce(&mut self, key: &str, generation: u64, is_last: bool) -> i32 {
+    pub(super) fn announce(&mut self, key: &str, generation: u64, is_last: bool) -> i32 {
         let copy = AnnouncedCopy {
             key: key.as_bytes(),
             group: "",

@@ -4,8 +4,10 @@ use perigee_schemas::TenantId;
 use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::{Identity, tenant::DEFAULT_TENANT};
 
+use super::demotion::{DISK, OWNER, address, offload};
 use super::*;
 use crate::segment::Announces;
+use crate::settings::PromotionSettings;
 
 /// A stage whose segments have room for so many objects, and whose tenants may hold so many.
 fn stage(segments: &[u64], quotas: &[(&str, u64)]) -> (Stage, TenantLedger) {
@@ -24,6 +26,14 @@ fn with(
         ledger.set_quota(tenant, objects * EXTENT_BYTES).expect("a quota of something");
     }
     (Stage::of(shard, segments), ledger)
+}
+
+/// Two tenants that may hold four objects each, with room for more in memory and on a disk.
+fn with_disk(promotion: Option<PromotionSettings>) -> (Stage, TenantLedger) {
+    let settings = ShardSettings { offload: Some(offload()), promotion, ..settings() };
+    let (mut stage, ledger) = with(settings, &[20], &[("red", 4), ("blue", 4)]);
+    stage.mount_disk(DISK);
+    (stage, ledger)
 }
 
 fn key(tenant: &str, key: &str) -> String {
@@ -272,4 +282,73 @@ fn shards_share_a_quota() {
     assert!(!first.holds(&key("red", "a")) && first.holds(&key("red", "b")));
     assert_eq!(put(second, "red", "e"), 0);
     assert_eq!(charged(&ledger, "red"), 3);
+}
+
+#[test]
+fn what_a_tenant_at_its_quota_loses_has_a_copy_on_a_disk_by_then() {
+    let (mut stage, ledger) = with_disk(None);
+    put(&mut stage, "blue", "oldest");
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(put(&mut stage, "red", name), 0);
+    }
+    stage.tick();
+    let tasks = stage.take_demotions();
+    let keys: Vec<&[u8]> = tasks.iter().map(|task| &*task.key).collect();
+    assert_eq!(keys, [key("red", "a").as_bytes()], "memory has room, the quota has none");
+    assert_eq!(put(&mut stage, "red", "e"), code(Status::TenantQuotaExceeded), "not before");
+    assert_eq!(stage.end_demotion(&tasks[0], 0, address(1)), 0);
+    assert_eq!(put(&mut stage, "red", "e"), 0);
+    assert_eq!(stage.lies_in(&key("red", "a")), [DISK]);
+    let usage = ledger.usage("red").unwrap();
+    assert_eq!((charged(&ledger, "red"), usage.objects), (4, 5), "disks are free of charge");
+    assert_eq!(charged(&ledger, "blue"), 1);
+    stage.remove(&key("red", "a"), true);
+    assert_eq!((charged(&ledger, "red"), ledger.usage("red").unwrap().objects), (4, 4));
+}
+
+#[test]
+fn what_is_promoted_needs_room_in_the_quota() {
+    let promotion = PromotionSettings { threshold: 1, queue_limit: 10 };
+    let (mut stage, ledger) = with_disk(Some(promotion));
+    for name in ["a", "b", "c", "d"] {
+        put(&mut stage, "red", name);
+    }
+    stage.tick();
+    for task in stage.take_demotions() {
+        stage.end_demotion(&task, 0, address(1));
+    }
+    put(&mut stage, "red", "e");
+    let a = key("red", "a");
+    assert_eq!((stage.get(&a), charged(&ledger, "red")), (0, 4));
+    assert!(!stage.shard.has_moves(OWNER), "the quota is used up");
+    stage.remove(&key("red", "e"), true);
+    assert_eq!((stage.get(&a), charged(&ledger, "red")), (0, 4), "it is charged at once");
+    let task = stage.shard.take_moves(stage.now_ms, OWNER, 1).remove(0);
+    let ended = |status: i32| EndedMoves {
+        client: OWNER,
+        keys: &[&task.key],
+        generations: &[task.target.generation],
+        status: &[status],
+        in_flight: &[false],
+    };
+    stage.shard.end_moves(stage.now_ms, &ended(0), &mut stage.status);
+    stage.shard.check();
+    assert_eq!(stage.lies_in(&a), [0, DISK]);
+    assert_eq!(charged(&ledger, "red"), 4);
+    stage.remove(&a, true);
+    assert_eq!(charged(&ledger, "red"), 3, "once");
+}
+
+#[test]
+fn copies_that_a_disk_announces_are_objects_but_not_charged() {
+    let (mut stage, ledger) = with_disk(None);
+    let stored = key("green", "a");
+    assert_eq!(stage.announce(&stored, 1 << 40, true), 0);
+    let usage = ledger.usage("green").expect("it has an object");
+    assert_eq!((usage.charged_bytes, usage.objects, usage.is_closed), (0, 1, true));
+    ledger.set_quota("green", EXTENT_BYTES).unwrap();
+    assert_eq!(ledger.remove_quota("green"), Err(Status::TenantNotEmpty));
+    stage.apply(&SegmentEvent::Unmounted { index: DISK });
+    stage.tick();
+    assert_eq!(ledger.remove_quota("green"), Ok(EXTENT_BYTES), "it went with the disk");
 }
