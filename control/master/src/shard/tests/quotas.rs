@@ -324,14 +324,14 @@ fn what_is_promoted_needs_room_in_the_quota() {
     stage.remove(&key("red", "e"), true);
     assert_eq!((stage.get(&a), charged(&ledger, "red")), (0, 4), "it is charged at once");
     let task = stage.shard.take_moves(stage.now_ms, OWNER, 1).remove(0);
-    let ended = |status: i32| EndedMoves {
+    let ended = EndedMoves {
         client: OWNER,
         keys: &[&task.key],
         generations: &[task.target.generation],
-        status: &[status],
+        status: &[0],
         in_flight: &[false],
     };
-    stage.shard.end_moves(stage.now_ms, &ended(0), &mut stage.status);
+    stage.shard.end_moves(stage.now_ms, &ended, &mut stage.status);
     stage.shard.check();
     assert_eq!(stage.lies_in(&a), [0, DISK]);
     assert_eq!(charged(&ledger, "red"), 4);
