@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tenant::{Lane, SHARED, TenantNumber};
+use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 /// A replica in memory on its way to a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Demotion {
     /// The complete replica that is copied.
     pub(crate) source: u32,
     /// Segment of the source, and who pays for it.
-    pub(crate) lane: Lane,
+    pub(crate) lane: TenantLane,
     /// Generation of the source, which the copy keeps; names the demotion.
     pub(crate) generation: u64,
     /// Bytes that the source takes in its segment.
@@ -41,7 +41,7 @@ impl Demotion {
             client,
             disk,
             source,
-            lane: Lane::shared(0),
+            lane: TenantLane::shared(0),
             generation: 0,
             bytes: 0,
             is_victim: false,
@@ -183,7 +183,7 @@ mod tests {
 
     fn waiting(client: u128, bytes: u64) -> Demotion {
         Demotion {
-            lane: Lane { segment: 3, tenant: 2 },
+            lane: TenantLane { segment: 3, tenant: 2 },
             bytes,
             ..Demotion::waiting(client, 9, 0, 50)
         }

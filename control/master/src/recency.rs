@@ -6,7 +6,7 @@ use crate::list_name::LISTS;
 use crate::list_name::ListName;
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
-use crate::tenant::Lane;
+use crate::tenant::TenantLane;
 
 /// The lists of one segment; the links are in the replicas.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl Recency {
 
     /// Panics unless the links of every list agree in both directions and name replicas of this
     /// lane. Returns how many replicas are in the lists.
-    pub(crate) fn check(&self, replicas: &Slab<Replica>, lane: Lane) -> usize {
+    pub(crate) fn check(&self, replicas: &Slab<Replica>, lane: TenantLane) -> usize {
         let (mut listed, mut ready_bytes) = (0, 0);
         for list in ListName::ALL {
             let slot = list.slot();

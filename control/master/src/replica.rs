@@ -9,7 +9,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::columns::{ReplicaLocation, ReplicaState};
 use crate::list_name::ListName;
 use crate::slab::NONE;
-use crate::tenant::{Lane, TenantNumber};
+use crate::tenant::{TenantLane, TenantNumber};
 
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -36,7 +36,7 @@ pub(crate) struct Replica {
 
 impl Replica {
     /// One that has no object yet and is in no list.
-    pub(crate) fn new(lane: Lane, offset: u64, payload_bytes: u64, generation: u64) -> Self {
+    pub(crate) fn new(lane: TenantLane, offset: u64, payload_bytes: u64, generation: u64) -> Self {
         Self {
             generation,
             offset,
@@ -53,8 +53,8 @@ impl Replica {
     }
 
     /// The lists that one of is its.
-    pub(crate) fn lane(&self) -> Lane {
-        Lane { segment: self.segment, tenant: self.tenant }
+    pub(crate) fn lane(&self) -> TenantLane {
+        TenantLane { segment: self.segment, tenant: self.tenant }
     }
 
     pub(crate) fn list(&self) -> ListName {

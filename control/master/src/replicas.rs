@@ -11,7 +11,7 @@ use crate::recency::Recency;
 use crate::replica::Replica;
 use crate::segment_lists::SegmentLists;
 use crate::slab::{NONE, Slab};
-use crate::tenant::{Lane, SHARED, TenantNumber};
+use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 #[derive(Debug)]
 pub(crate) struct Replicas {
@@ -45,7 +45,7 @@ impl Replicas {
     }
 
     /// A new replica that is held, has a generation of its own, and has no object yet.
-    pub(crate) fn make(&mut self, lane: Lane, extent: Extent, payload_bytes: u64) -> u32 {
+    pub(crate) fn make(&mut self, lane: TenantLane, extent: Extent, payload_bytes: u64) -> u32 {
         let generation = self.generations.next();
         self.adopt(lane, extent.offset, payload_bytes, generation)
     }
@@ -63,7 +63,7 @@ impl Replicas {
     /// As `make`, with the generation that another master gave it.
     pub(crate) fn adopt(
         &mut self,
-        lane: Lane,
+        lane: TenantLane,
         offset: u64,
         payload_bytes: u64,
         generation: u64,
@@ -179,7 +179,7 @@ impl Replicas {
     }
 
     /// The replica of a list that was linked first, or `NONE`.
-    pub(crate) fn oldest(&self, lane: Lane, list: ListName) -> u32 {
+    pub(crate) fn oldest(&self, lane: TenantLane, list: ListName) -> u32 {
         let lists = self.lists_in(lane.segment).and_then(|lists| lists.of(lane.tenant));
         lists.map_or(NONE, |lists| lists.oldest(list))
     }
@@ -190,7 +190,7 @@ impl Replicas {
     }
 
     /// Whether a tenant has replicas in a segment.
-    pub(crate) fn has_some(&self, lane: Lane) -> bool {
+    pub(crate) fn has_some(&self, lane: TenantLane) -> bool {
         self.lists_in(lane.segment).is_some_and(|lists| lists.of(lane.tenant).is_some())
     }
 
@@ -267,7 +267,7 @@ impl Replicas {
     }
 
     /// Forgets the lists of a tenant that has nothing in a segment any more.
-    fn close_empty(&mut self, lane: Lane) {
+    fn close_empty(&mut self, lane: TenantLane) {
         if lane.tenant != SHARED
             && let Some(Some(lists)) = self.lists.get_mut(lane.segment as usize)
         {
@@ -276,7 +276,7 @@ impl Replicas {
     }
 }
 
-fn lists_of(lists: &mut [Option<Box<SegmentLists>>], lane: Lane) -> Option<&mut Recency> {
+fn lists_of(lists: &mut [Option<Box<SegmentLists>>], lane: TenantLane) -> Option<&mut Recency> {
     lists.get_mut(lane.segment as usize)?.as_deref_mut()?.of_mut(lane.tenant)
 }
 
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn make(replicas: &mut Replicas, segment: u32) -> u32 {
-        let id = replicas.make(Lane::shared(segment), Extent::new(0, 64), 1);
+        let id = replicas.make(TenantLane::shared(segment), Extent::new(0, 64), 1);
         replicas.check();
         id
     }
@@ -337,15 +337,18 @@ mod tests {
         let ids: Vec<u32> = (0..6).map(|n| make(&mut replicas, n % 2)).collect();
         ids.iter().for_each(|id| replicas.relink(*id, FREE));
         assert_eq!(
-            (replicas.oldest(Lane::shared(0), FREE), replicas.oldest(Lane::shared(1), FREE)),
+            (
+                replicas.oldest(TenantLane::shared(0), FREE),
+                replicas.oldest(TenantLane::shared(1), FREE)
+            ),
             (ids[0], ids[1])
         );
         replicas.relink(ids[0], FREE);
         replicas.check();
         assert_eq!(
             (
-                replicas.oldest(Lane::shared(0), FREE),
-                replicas.oldest(Lane::shared(0), ListName::Held)
+                replicas.oldest(TenantLane::shared(0), FREE),
+                replicas.oldest(TenantLane::shared(0), ListName::Held)
             ),
             (ids[2], NONE)
         );
@@ -362,7 +365,7 @@ mod tests {
         replicas.check();
         let heir = replicas.succeed(ids[0], &mut followers);
         assert_eq!(
-            (heir, followers, replicas.oldest(Lane::shared(0), FREE)),
+            (heir, followers, replicas.oldest(TenantLane::shared(0), FREE)),
             (ids[2], NONE, ids[2])
         );
         replicas.remove(ids[0]);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::recency::Recency;
 use crate::replica::Replica;
 use crate::slab::{NONE, Slab};
-use crate::tenant::{Lane, SHARED, TenantNumber};
+use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 #[derive(Debug, Default)]
 pub(crate) struct SegmentLists {
@@ -74,7 +74,7 @@ impl SegmentLists {
         assert!(self.of_tenants.values().all(|lists| lists.len() > 0), "no lists are empty");
         let of_tenants = self.of_tenants.iter().map(|(tenant, lists)| (*tenant, &**lists));
         let all = std::iter::once((SHARED, &self.shared)).chain(of_tenants);
-        all.map(|(tenant, lists)| lists.check(replicas, Lane { segment, tenant })).sum()
+        all.map(|(tenant, lists)| lists.check(replicas, TenantLane { segment, tenant })).sum()
     }
 
     fn all(&self) -> impl Iterator<Item = &Recency> {

@@ -10,7 +10,7 @@ mod shard_accounts;
 mod usage;
 
 pub(crate) use account::ChargeRefusal;
-pub(crate) use lane::{Lane, SHARED, TenantNumber};
+pub(crate) use lane::{SHARED, TenantLane, TenantNumber};
 pub use ledger::TenantLedger;
 pub(crate) use shard_accounts::ShardAccounts;
 pub use usage::{TenantTotals, TenantUsage};

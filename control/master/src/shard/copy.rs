@@ -11,7 +11,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::{MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS};
 use crate::loan::Need;
 use crate::moving::{Purpose, ReplicaMove};
-use crate::tenant::Lane;
+use crate::tenant::TenantLane;
 
 use super::KeyShard;
 
@@ -89,7 +89,7 @@ impl KeyShard {
         let (object, payload_bytes) = (replica.object, replica.payload_bytes);
         debug_assert!(self.relocation.of(object).is_none(), "one move per object");
         let client = self.carrier_of(source);
-        let lane = Lane { segment, tenant: self.payer_of(object) };
+        let lane = TenantLane { segment, tenant: self.payer_of(object) };
         let target = self.replicas.make(lane, extent, payload_bytes);
         self.replicas.assign(target, object);
         let under_way = ReplicaMove {

@@ -12,7 +12,7 @@ use crate::limits::OBJECT_BYTES_MAX;
 use crate::list_name::ListName;
 use crate::object::Flags;
 use crate::slab::NONE;
-use crate::tenant::Lane;
+use crate::tenant::TenantLane;
 use crate::tombstone::Tombstone;
 
 use super::KeyShard;
@@ -120,7 +120,7 @@ impl KeyShard {
         generation: u64,
     ) {
         debug_assert!(self.copy_of(object).is_none(), "one copy per object");
-        let id = self.replicas.adopt(Lane::shared(disk), address, payload_bytes, generation);
+        let id = self.replicas.adopt(TenantLane::shared(disk), address, payload_bytes, generation);
         self.replicas.relink(id, ListName::OnDisk);
         self.replicas.assign(id, object);
         let first = self.keys[object].first;
@@ -288,7 +288,7 @@ impl KeyShard {
     pub(super) fn forget_recycled(&mut self, mut budget: usize) -> usize {
         for disk in self.space.disks().to_vec() {
             while budget > 0 {
-                let oldest = self.replicas.oldest(Lane::shared(disk), ListName::OnDisk);
+                let oldest = self.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
                 if oldest == NONE || self.is_readable(oldest) {
                     break;
                 }

@@ -8,7 +8,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::PRESSURE_SAMPLES;
 use crate::placement::PutConfig;
 use crate::slab::NONE;
-use crate::tenant::{Lane, TenantNumber};
+use crate::tenant::{TenantLane, TenantNumber};
 
 use super::KeyShard;
 use super::put_start::Effort;
@@ -151,7 +151,11 @@ impl KeyShard {
             let others = || extents[..at].iter().map(|(other, _)| other);
             debug_assert!(others().all(|other| other != segment), "one per segment");
             debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
-            let id = self.replicas.make(Lane { segment: *segment, tenant }, *extent, payload_bytes);
+            let id = self.replicas.make(
+                TenantLane { segment: *segment, tenant },
+                *extent,
+                payload_bytes,
+            );
             self.replicas.put_before(id, first);
             first = id;
         }

@@ -12,7 +12,7 @@ use crate::limits::{
 use crate::moving::Purpose;
 use crate::share::SegmentShare;
 use crate::tenant::{
-    ChargeRefusal, Lane, SHARED, ShardAccounts, TenantLedger, TenantNumber, TenantUsage,
+    ChargeRefusal, SHARED, ShardAccounts, TenantLane, TenantLedger, TenantNumber, TenantUsage,
 };
 
 use super::KeyShard;
@@ -188,13 +188,13 @@ impl KeyShard {
         &mut self,
         tenant: TenantNumber,
         need: EvictionReason,
-        find: fn(&mut Self, Lane, EvictionReason) -> Option<Victim>,
+        find: fn(&mut Self, TenantLane, EvictionReason) -> Option<Victim>,
     ) -> Option<Victim> {
         let bound = self.space.bound();
         let first = (self.calls % u64::from(bound.max(1))) as u32;
         let (mut best, mut looked_at) = (None::<Victim>, 0);
         for segment in (first..bound).chain(0..first) {
-            let lane = Lane { segment, tenant };
+            let lane = TenantLane { segment, tenant };
             if looked_at == PRESSURE_SAMPLES {
                 break;
             }
@@ -212,7 +212,7 @@ impl KeyShard {
         &mut self,
         segment: u32,
         need: EvictionReason,
-        find: fn(&mut Self, Lane, EvictionReason) -> Option<Victim>,
+        find: fn(&mut Self, TenantLane, EvictionReason) -> Option<Victim>,
     ) -> Option<Victim> {
         let lanes = self.lanes(segment, need.writer());
         let found = lanes.into_iter().filter_map(|lane| {
@@ -244,10 +244,10 @@ impl KeyShard {
 
     /// The tenants with replicas in a segment that may lose some: those above what is guaranteed
     /// to them, and the writer.
-    fn lanes(&self, segment: u32, writer: TenantNumber) -> Vec<Lane> {
+    fn lanes(&self, segment: u32, writer: TenantNumber) -> Vec<TenantLane> {
         let tenants = self.replicas.tenants_in(segment);
         let some = tenants.filter(|tenant| *tenant == writer || self.excess(*tenant) > 0);
-        some.map(|tenant| Lane { segment, tenant }).collect()
+        some.map(|tenant| TenantLane { segment, tenant }).collect()
     }
 
     fn can_spare(&self, tenant: TenantNumber, bytes: u64, writer: TenantNumber) -> bool {

@@ -14,7 +14,7 @@ use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
 use crate::slab::NONE;
-use crate::tenant::Lane;
+use crate::tenant::TenantLane;
 
 use super::KeyShard;
 use super::announcement::Announcement;
@@ -159,7 +159,7 @@ impl KeyShard {
         };
         let (offset, bytes) = (record.offset, record.payload_bytes);
         let tenant = self.charge_announced(record.key, extent_bytes(bytes));
-        let lane = Lane { segment, tenant };
+        let lane = TenantLane { segment, tenant };
         let id = self.replicas.adopt(lane, offset, bytes, record.generation);
         let stamp = self.clock.touch();
         let known = &mut self.keys[object];

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::slab::NONE;
-use crate::tenant::{Lane, SHARED, TenantNumber};
+use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 use super::KeyShard;
 
@@ -54,7 +54,7 @@ impl KeyShard {
     /// the next in order unless a disk is to have a copy of it first.
     pub(super) fn victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
         if self.quotas.is_none() {
-            return self.victim_in(Lane::shared(segment), need);
+            return self.victim_in(TenantLane::shared(segment), need);
         }
         if let Some(ready) = self.least_of(segment, need, Self::ready_victim) {
             return Some(ready);
@@ -64,7 +64,7 @@ impl KeyShard {
     }
 
     /// As `victim`, of one tenant.
-    pub(super) fn victim_in(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+    pub(super) fn victim_in(&mut self, lane: TenantLane, need: EvictionReason) -> Option<Victim> {
         if let Some(ready) = self.ready_victim(lane, need) {
             return Some(ready);
         }
@@ -73,7 +73,11 @@ impl KeyShard {
     }
 
     /// The oldest that is ready to go.
-    pub(super) fn ready_victim(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+    pub(super) fn ready_victim(
+        &mut self,
+        lane: TenantLane,
+        need: EvictionReason,
+    ) -> Option<Victim> {
         if self.replicas.oldest(lane, ListName::Ready) == NONE {
             return None;
         }
@@ -86,12 +90,16 @@ impl KeyShard {
     /// otherwise.
     pub(super) fn next_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
         match self.quotas {
-            None => self.next_victim_in(Lane::shared(segment), need),
+            None => self.next_victim_in(TenantLane::shared(segment), need),
             Some(_) => self.least_of(segment, need, Self::next_victim_in),
         }
     }
 
-    pub(super) fn next_victim_in(&mut self, lane: Lane, need: EvictionReason) -> Option<Victim> {
+    pub(super) fn next_victim_in(
+        &mut self,
+        lane: TenantLane,
+        need: EvictionReason,
+    ) -> Option<Victim> {
         self.sort_out_groups(lane);
         self.sort_out_readers(lane, Class::Cold);
         self.sort_out_readers(lane, Class::Hot);
@@ -102,7 +110,7 @@ impl KeyShard {
     }
 
     /// Stamp that a victim's must be below.
-    fn due(&self, lane: Lane, need: EvictionReason) -> u64 {
+    fn due(&self, lane: TenantLane, need: EvictionReason) -> u64 {
         match need {
             EvictionReason::Put(_) | EvictionReason::LookAhead => u64::MAX,
             EvictionReason::Watermark => {
@@ -113,7 +121,7 @@ impl KeyShard {
     }
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
-    fn oldest_read(&self, lane: Lane) -> Option<u64> {
+    fn oldest_read(&self, lane: TenantLane) -> Option<u64> {
         let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
             let replica = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
             let object = self.keys.get(self.replicas.get(replica)?.object)?;
@@ -123,13 +131,18 @@ impl KeyShard {
         held.min()
     }
 
-    fn unpinned_victim(&self, lane: Lane, due: u64, break_probes: bool) -> Option<Victim> {
+    fn unpinned_victim(&self, lane: TenantLane, due: u64, break_probes: bool) -> Option<Victim> {
         let cold = self.oldest_of(lane, Class::Cold, due, break_probes);
         let hot = self.oldest_of(lane, Class::Hot, due, break_probes);
         cold.into_iter().chain(hot).min()
     }
 
-    fn pinned_victim(&mut self, lane: Lane, due: u64, need: EvictionReason) -> Option<Victim> {
+    fn pinned_victim(
+        &mut self,
+        lane: TenantLane,
+        due: u64,
+        need: EvictionReason,
+    ) -> Option<Victim> {
         if !self.settings.evict_soft_pinned {
             return None;
         }
@@ -153,7 +166,13 @@ impl KeyShard {
 
     /// The oldest of a class that was touched before `due` and whose leases have ended, or whose
     /// read lease has.
-    fn oldest_of(&self, lane: Lane, class: Class, due: u64, break_probes: bool) -> Option<Victim> {
+    fn oldest_of(
+        &self,
+        lane: TenantLane,
+        class: Class,
+        due: u64,
+        break_probes: bool,
+    ) -> Option<Victim> {
         let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
             .into_iter()
             .filter_map(|phase| {
@@ -166,7 +185,7 @@ impl KeyShard {
     /// As `oldest_of`, in one list.
     fn oldest_in(
         &self,
-        lane: Lane,
+        lane: TenantLane,
         list: ListName,
         class: Class,
         due: u64,
@@ -194,13 +213,15 @@ impl KeyShard {
         };
         let free_bytes = share.free_bytes();
         match self.quotas {
-            None => free_bytes + self.evictable_bytes(Lane::shared(segment), bytes, free_bytes),
+            None => {
+                free_bytes + self.evictable_bytes(TenantLane::shared(segment), bytes, free_bytes)
+            }
             Some(_) => free_bytes + self.room_of_tenants(segment, bytes, free_bytes, writer),
         }
     }
 
     /// Bytes of a lane that may be evicted, as far as they are needed beside others for `bytes`.
-    pub(super) fn evictable_bytes(&self, lane: Lane, bytes: u64, others: u64) -> u64 {
+    pub(super) fn evictable_bytes(&self, lane: TenantLane, bytes: u64, others: u64) -> u64 {
         let mut evictable_bytes = 0;
         let saves_first = self.saves_first(lane.segment);
         for list in self.lists_to_lose() {
@@ -249,7 +270,7 @@ impl KeyShard {
 
     /// Moves groups out of the way that other shards have touched, pinned or begun to write since
     /// they were linked here.
-    fn sort_out_groups(&mut self, lane: Lane) {
+    fn sort_out_groups(&mut self, lane: TenantLane) {
         if self.settings.count == 1 {
             return;
         }
@@ -279,7 +300,7 @@ impl KeyShard {
 
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those
     /// behind them.
-    fn sort_out_readers(&mut self, lane: Lane, class: Class) {
+    fn sort_out_readers(&mut self, lane: TenantLane, class: Class) {
         let now_ms = self.now_ms;
         for _ in 0..VICTIM_STEPS_MAX {
             let id = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));

@@ -10,12 +10,12 @@ pub(crate) const SHARED: TenantNumber = 0;
 
 /// One tenant's part of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lane {
+pub(crate) struct TenantLane {
     pub(crate) segment: u32,
     pub(crate) tenant: TenantNumber,
 }
 
-impl Lane {
+impl TenantLane {
     /// The part of a segment that is charged to no tenant.
     pub(crate) fn shared(segment: u32) -> Self {
         Self { segment, tenant: SHARED }
