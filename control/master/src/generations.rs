@@ -4,7 +4,8 @@
 use crate::settings::ShardSettings;
 
 /// A generation is the epoch of the master that gave it, in the bits from this one on, and a
-/// count. A count that overflows goes on in the next epoch.
+/// count, which begins at a place of its life's own. A count that overflows goes on in the next
+/// epoch.
 pub(crate) const EPOCH_SHIFT: u32 = 40;
 
 /// Shard i of n gives the numbers base + i, base + i + n, base + i + 2n and so on, with gaps.

@@ -201,7 +201,9 @@ impl Registry {
         let epoch = (generation >> EPOCH_SHIFT).saturating_add(1);
         if generation > 0 && epoch > self.epoch {
             self.epoch = epoch;
-            let generation = epoch.min(u64::MAX >> EPOCH_SHIFT) << EPOCH_SHIFT;
+            // A life that begins in that epoch counts from a place of its own, and so does this.
+            let place = self.settings.generation_base & ((1 << EPOCH_SHIFT) - 1);
+            let generation = epoch.min(u64::MAX >> EPOCH_SHIFT) << EPOCH_SHIFT | place;
             self.events.push(SegmentEvent::Raised { generation });
         }
     }

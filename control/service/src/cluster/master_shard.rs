@@ -62,7 +62,8 @@ impl ShardStart {
         let (budget, shared) = (frame_budget(), MasterWide::default());
         let start = |index| Self {
             keys: KeyShard::sharing(key_settings(config, index, count, (epoch, first)), &groups),
-            registry: (index == 0).then(|| Registry::new(registry_settings(config, first))),
+            registry: (index == 0)
+                .then(|| Registry::new(registry_settings(config, (epoch, first)))),
             cells: Arc::default(),
             expiry_listener: expiry_listener.cloned(),
             budget: budget.clone(),

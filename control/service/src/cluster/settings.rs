@@ -10,10 +10,18 @@ const EPOCH_ORIGIN_SECONDS: u64 = 1_735_689_600;
 /// ... and their unit. There are 24 bits of them.
 const EPOCH_UNIT_SECONDS: u64 = 64;
 
+/// Lives of a master that begin in one epoch count from one of so many places, in bits...
+const LIFE_BITS: u32 = 16;
+/// ... which lie so far apart, in bits, that no life reaches the next one soon.
+const LIFE_SHIFT: u32 = 23;
+
 /// Settings of the registry of clients and segments.
-pub(super) fn registry_settings(config: &MasterConfig, first: u32) -> RegistrySettings {
+pub(super) fn registry_settings(
+    config: &MasterConfig,
+    (epoch, first): (u64, u32),
+) -> RegistrySettings {
     RegistrySettings {
-        generation_base: generation_base(first),
+        generation_base: generation_base(epoch, first),
         client_ttl_ms: config.client_ttl_ms,
         confirms: config.rpc.verify_segments,
         takes_disks: config.offload.is_some(),
@@ -59,14 +67,16 @@ pub(super) fn key_settings(
             AllocationStrategy::FreeRatioFirst => Strategy::FreeRatioFirst,
         },
         seed: epoch,
-        generation_base: generation_base(first),
+        generation_base: generation_base(epoch, first),
     }
 }
 
-/// The least generation of an epoch, which is not 0. Owners that have heard of a later epoch raise
-/// it before anything of theirs is taken over.
-fn generation_base(first: u32) -> u64 {
-    u64::from(first.max(1)) << 40
+/// The least generation of a life that begins in an epoch; it is not 0. Owners that have heard of
+/// that epoch, or of a later one, raise it before anything of theirs is taken over. Until they come
+/// others may lend memory, and what is put there must not have numbers of an earlier life.
+fn generation_base(life: u64, first: u32) -> u64 {
+    let place = life >> (u64::BITS - LIFE_BITS);
+    u64::from(first.max(1)) << 40 | place << LIFE_SHIFT
 }
 
 /// The least epoch of a master that starts now: later starts have later ones, by a clock that is
@@ -75,4 +85,20 @@ pub(super) fn epoch_of_start() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let units = since.as_secs().saturating_sub(EPOCH_ORIGIN_SECONDS) / EPOCH_UNIT_SECONDS;
     u32::try_from(units & 0xff_ffff).unwrap_or_default().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_that_begin_in_one_epoch_count_apart_and_stay_in_it() {
+        let [one, other, last] = [1 << 60, 2 << 60, u64::MAX].map(|life| generation_base(life, 7));
+        assert!(one.abs_diff(other) >= 1 << LIFE_SHIFT);
+        for base in [one, other, last] {
+            assert_eq!(base >> 40, 7);
+            assert_eq!((base + (1 << 39)) >> 40, 7, "there is room to count");
+        }
+        assert!(generation_base(u64::MAX, 7) < generation_base(0, 8));
+    }
 }
