@@ -46,8 +46,9 @@ const CANCELED_WHILE_CONNECTING: [u64; 4] = [151, 3829, 4184, 10507];
 /// A lease that was given back after a restart of the master and ended another reader's (143), a
 /// drain that did not wait for what an owner had still to announce (2139), a copy that was not
 /// listed because it was written after its tombstone into the same segment (2269), generations that
-/// an earlier life in the same epoch had given (638).
-const AFTER_A_RESTART: [u64; 4] = [143, 638, 2139, 2269];
+/// an earlier life in the same epoch had given (638), a copy that was not believed although the
+/// master's record named it (2354).
+const AFTER_A_RESTART: [u64; 5] = [143, 638, 2139, 2269, 2354];
 
 #[test]
 fn stores_keep_their_promises_where_they_once_did_not() {

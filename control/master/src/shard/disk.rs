@@ -223,14 +223,15 @@ impl KeyShard {
             return Err(Status::SegmentNotFound);
         }
         let hash = hash_key(copy.key);
+        let is_current = self.is_current(hash, copy);
         self.drop_stale(hash, copy.key);
         let object = match self.keys.find_hashed(hash, copy.key) {
             Some(object) if self.keys[object].first != NONE => {
-                return self.learn_of(object, disk, copy);
+                return self.learn_of(object, disk, copy, is_current);
             }
             // What is being written replaces it in any case.
             Some(_) => return Err(Status::ObjectNotFound),
-            None if self.has_changed_for(disk, hash)
+            None if (!is_current && self.has_changed_for(disk, hash))
                 || self.tombstones.is_void(disk, hash, copy.generation) =>
             {
                 return Err(Status::ObjectNotFound);
@@ -248,6 +249,16 @@ impl KeyShard {
         Ok(())
     }
 
+    /// Whether a copy has the bytes that its key has by the master's record, though all that the
+    /// record names may be gone: the key was not written or removed since, whatever is noted of it.
+    fn is_current(&self, hash: u64, copy: &AnnouncedCopy<'_>) -> bool {
+        self.keys.find_hashed(hash, copy.key).is_some_and(|object| {
+            let mut complete = self.replicas.chain(self.keys[object].first);
+            self.keys[object].checksum == copy.checksum
+                && complete.any(|id| self.replicas[id].generation == copy.generation)
+        })
+    }
+
     /// Whether a key may have changed without a disk having heard of it.
     fn has_changed_for(&self, disk: u32, hash: u64) -> bool {
         let id = self.space.get(disk).map_or(0, |share| share.spec.id);
@@ -255,15 +266,22 @@ impl KeyShard {
     }
 
     /// A copy of a key that has bytes already: it is one of them, or void.
-    fn learn_of(&mut self, object: u32, disk: u32, copy: &AnnouncedCopy<'_>) -> Result<(), Status> {
+    fn learn_of(
+        &mut self,
+        object: u32,
+        disk: u32,
+        copy: &AnnouncedCopy<'_>,
+        is_current: bool,
+    ) -> Result<(), Status> {
         if self.has_copy(object, copy.generation, copy.address) {
             return Ok(());
         }
-        let known = || self.replicas.chain(self.keys[object].first);
-        let is_its = known().any(|id| self.replicas[id].generation == copy.generation);
-        let is_long = known().any(|id| self.replicas[id].payload_bytes == copy.payload_bytes);
+        let is_long = self
+            .replicas
+            .chain(self.keys[object].first)
+            .any(|id| self.replicas[id].payload_bytes == copy.payload_bytes);
         // What was moved or promoted has another generation than its copy, and the same bytes.
-        let is_of_it = is_its || !self.has_changed_for(disk, self.keys[object].hash());
+        let is_of_it = is_current || !self.has_changed_for(disk, self.keys[object].hash());
         let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;
         let is_free =
             self.copy_of(object).is_none() && !self.keys[object].flags.has(Flags::DEMOTING);

@@ -448,6 +448,23 @@ fn a_disk_that_the_master_hears_of_for_the_first_time_brings_back_nothing_that_h
 }
 
 #[test]
+fn what_the_record_still_names_is_believed_of_a_disk_that_returns() {
+    for (age, expected) in [(0, 0), (1, code(Status::ObjectNotFound))] {
+        let mut stage = Stage::with_disk(offload(), 1);
+        // Written in this life, so a disk that was not heard of is not believed about it.
+        stage.put_on_disk(&["kept"]);
+        let generation = stage.generation("kept");
+        for index in [0, DISK] {
+            stage.apply(&SegmentEvent::Unmounted { index });
+        }
+        assert!(!stage.holds("kept"));
+        stage.mount_disk(DISK + 1);
+        assert_eq!(stage.announce("kept", generation - age, false), expected);
+        assert_eq!(stage.holds("kept"), age == 0);
+    }
+}
+
+#[test]
 fn what_is_removed_while_only_a_disk_that_is_away_knows_it_does_not_come_back() {
     let mut stage = Stage::with_disk(offload(), 8);
     let (shard, now_ms) = (&mut stage.shard, stage.now_ms);
