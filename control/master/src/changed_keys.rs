@@ -37,6 +37,19 @@ impl ChangedKeys {
         *self = Self { words: Vec::new(), noted: NOTED_MAX };
     }
 
+    /// Notes what another filter has.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.noted = self.noted.saturating_add(other.noted).min(NOTED_MAX);
+        if self.noted >= NOTED_MAX {
+            self.words = Vec::new();
+        } else if self.words.is_empty() {
+            self.words = other.words;
+        } else {
+            let words = self.words.iter_mut().zip(&other.words);
+            words.for_each(|(word, more)| *word |= more);
+        }
+    }
+
     pub(crate) fn may_have(&self, hash: u64) -> bool {
         if self.noted >= NOTED_MAX {
             return true;
@@ -74,8 +87,18 @@ mod tests {
         assert!((0..100_000).all(|n| changed.may_have(hash(n))));
         let mistakes = (100_000..200_000).filter(|n| changed.may_have(hash(*n))).count();
         assert!(mistakes < 100, "{mistakes} of 100,000 were never noted");
-        changed.noted = NOTED_MAX;
-        changed.note(hash(1));
+        let mut both = ChangedKeys::default();
+        both.note(hash(500_000));
+        both.absorb(ChangedKeys::default());
+        assert!(both.may_have(hash(500_000)) && !both.may_have(hash(1)));
+        let mut empty = ChangedKeys::default();
+        empty.absorb(both);
+        changed.absorb(empty);
+        assert!([1, 99_999, 500_000].iter().all(|n| changed.may_have(hash(*n))));
+        changed.noted = NOTED_MAX - 1;
+        let mut last = ChangedKeys::default();
+        last.note(hash(1));
+        changed.absorb(last);
         assert!(changed.may_have(hash(300_000)) && changed.words.is_empty(), "too many to tell");
     }
 }

@@ -8,6 +8,7 @@
 //! ([`SpaceLoan`]). All other work concerns one shard alone.
 #![forbid(unsafe_code)]
 
+mod absences;
 mod changed_keys;
 mod columns;
 mod counters;

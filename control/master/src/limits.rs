@@ -109,8 +109,9 @@ pub const DEMOTION_WAIT_MS: u64 = 10_000;
 /// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it
 /// has.
 pub const TOMBSTONES_MAX: usize = 1 << 20;
-/// Disks that are away and whose announcements are compared with what has changed since.
-pub const DISKS_AWAY_MAX: usize = 1 << 16;
+/// Periods between the leavings of disks whose changes are told apart, of up to 2 MiB each; beyond,
+/// the oldest ones are one.
+pub(crate) const ABSENCE_PERIODS_MAX: usize = 16;
 /// Disks that are remembered to have announced what they have; others are strangers when they
 /// return.
 pub(crate) const DISKS_KNOWN_MAX: usize = 65_536;

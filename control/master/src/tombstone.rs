@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::absences::Absences;
 use crate::changed_keys::ChangedKeys;
-use crate::limits::{DISKS_AWAY_MAX, DISKS_KNOWN_MAX, TOMBSTONES_MAX};
+use crate::limits::{DISKS_KNOWN_MAX, TOMBSTONES_MAX};
 
 /// A copy that its owner must not announce or serve any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +27,8 @@ pub(crate) struct Tombstones {
     waiting: BTreeMap<u32, BTreeMap<u64, Tombstone>>,
     /// The copies that they name: disk, hash and generation.
     void: HashSet<(u32, u64, u64)>,
-    /// Identities of the disks that may announce what has become void unheard.
-    away: BTreeSet<u128>,
-    /// There have been too many of them to remember.
-    forgot_some: bool,
-    /// Keys that were written or removed while some disk was away.
-    changed: ChangedKeys,
+    /// The known disks that may announce what has become void unheard.
+    absences: Absences,
     /// Disks that have announced all that they have in this life of the master.
     known: BTreeSet<u128>,
     /// Keys that were written or removed in this life: other disks may have them as they were.
@@ -48,9 +45,7 @@ impl Tombstones {
         Self {
             waiting: BTreeMap::new(),
             void: HashSet::new(),
-            away: BTreeSet::new(),
-            forgot_some: false,
-            changed: ChangedKeys::default(),
+            absences: Absences::default(),
             known: BTreeSet::new(),
             since_start: ChangedKeys::default(),
             is_used,
@@ -70,7 +65,7 @@ impl Tombstones {
     pub(crate) fn note(&mut self, disk: u32, id: u128, hash: u64, generation: u64) -> bool {
         let Some(waiting) = self.waiting.get_mut(&disk) else {
             self.note_change(hash);
-            return self.away.is_empty();
+            return !self.absences.has(id);
         };
         if waiting.len() >= TOMBSTONES_MAX {
             self.leave(disk, id);
@@ -112,26 +107,21 @@ impl Tombstones {
     /// on.
     pub(crate) fn leave(&mut self, disk: u32, id: u128) {
         let unheard = self.waiting.remove(&disk).unwrap_or_default();
-        if self.away.len() < DISKS_AWAY_MAX {
-            self.away.insert(id);
-        } else {
-            self.forgot_some = true;
+        if self.known.contains(&id) {
+            self.absences.begin(id);
         }
         for tombstone in unheard.values() {
             self.void.remove(&(disk, tombstone.hash, tombstone.generation));
-            self.changed.note(tombstone.hash);
+            self.note_change(tombstone.hash);
         }
     }
 
     /// A disk has announced all that it has.
     pub(crate) fn has_returned(&mut self, disk: u32, id: u128) {
         self.waiting.entry(disk).or_default();
-        self.away.remove(&id);
+        self.absences.end(id);
         if self.known.len() < DISKS_KNOWN_MAX {
             self.known.insert(id);
-        }
-        if self.away.is_empty() && !self.forgot_some {
-            self.changed = ChangedKeys::default();
         }
     }
 
@@ -140,9 +130,7 @@ impl Tombstones {
         if self.is_used {
             self.since_start.note(hash);
         }
-        if !self.away.is_empty() || self.forgot_some {
-            self.changed.note(hash);
-        }
+        self.absences.note(hash);
     }
 
     /// Keys were removed by a pattern: those that only a disk knows that is away may be among them.
@@ -150,16 +138,14 @@ impl Tombstones {
         if self.is_used {
             self.since_start.note_all();
         }
-        if !self.away.is_empty() || self.forgot_some {
-            self.changed.note_all();
-        }
+        self.absences.note_all();
     }
 
     /// Whether a key may have changed since a disk knew all about it: since it went, or since the
     /// master started.
     pub(crate) fn may_have_changed(&self, id: u128, hash: u64) -> bool {
         match self.known.contains(&id) {
-            true => self.changed.may_have(hash),
+            true => self.absences.may_have_changed(id, hash),
             false => self.since_start.may_have(hash),
         }
     }
@@ -171,8 +157,7 @@ impl Tombstones {
 
     /// Panics unless numbers are this shard's and bounds are kept.
     pub(crate) fn check(&self) {
-        assert!(self.away.len() <= DISKS_AWAY_MAX);
-        assert!(!self.away.is_empty() || self.forgot_some || self.changed.is_empty());
+        self.absences.check();
         assert!(self.void.len() <= self.len(), "each names one that waits");
         for (disk, waiting) in &self.waiting {
             assert!(waiting.len() <= TOMBSTONES_MAX, "{disk}");

@@ -438,6 +438,28 @@ fn a_disk_that_returns_brings_back_what_has_not_changed() {
 }
 
 #[test]
+fn a_disk_that_is_gone_for_good_does_not_discredit_one_that_restarts() {
+    let mut stage = Stage::with_disk(offload(), 8);
+    let other = DISK + 1;
+    let spec = SegmentSpec::bare(DISK_ID + 1, OWNER, 1 << 40);
+    stage.mount(SegmentSpec { kind: SegmentKind::Disk, ..spec }, other);
+    for disk in [DISK, other] {
+        let (shard, now_ms) = (&mut stage.shard, stage.now_ms);
+        shard.announce_copies(now_ms, OWNER, disk, &[], true, &mut stage.status);
+    }
+    stage.apply(&SegmentEvent::Unmounted { index: other });
+    stage.put("kept");
+    let generation = stage.generation("kept");
+    for index in [DISK, 0] {
+        stage.apply(&SegmentEvent::Unmounted { index });
+    }
+    stage.tick();
+    assert_eq!(stage.shard.gauges().keys, 0);
+    stage.mount_disk(DISK + 2);
+    assert_eq!(stage.announce("kept", generation, true), 0);
+}
+
+#[test]
 fn a_disk_that_the_master_hears_of_for_the_first_time_brings_back_nothing_that_has_changed() {
     let mut stage = Stage::with_disk(offload(), 8);
     stage.put("removed");
