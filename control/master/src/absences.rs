@@ -1,4 +1,4 @@
-//! What changes while disks are away, told apart by when each of them left.
+//! What changes while disks are away, kept apart by when each of them left.
 //! Invariant: a key that changes after a disk left is found for that disk until it returns, and
 //! what changed before it left is not held against it.
 

@@ -109,7 +109,7 @@ pub const DEMOTION_WAIT_MS: u64 = 10_000;
 /// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it
 /// has.
 pub const TOMBSTONES_MAX: usize = 1 << 20;
-/// Periods between the leavings of disks whose changes are told apart, of up to 2 MiB each; beyond,
+/// Periods between the leavings of disks whose changes are kept apart, of up to 2 MiB each; beyond,
 /// the oldest ones are one.
 pub(crate) const ABSENCE_PERIODS_MAX: usize = 16;
 /// Disks that are remembered to have announced what they have; others are strangers when they
