@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Submission entries of a shard's ring; the completion queue has twice as many.
 pub(crate) const RING_ENTRIES: u32 = 512;
+/// Buffers that a ring registers, at most.
+pub(crate) const REGISTERED_BUFFERS_MAX: u16 = 256;
 /// Most operations in flight on one reactor: idle connections each hold one.
 pub(crate) const OPERATIONS_MAX: usize = 1 << 20;
 /// Least RLIMIT_MEMLOCK that executors on io_uring start with, in bytes.

@@ -4,6 +4,7 @@
 use crate::choice::Backend;
 use crate::epoll::set::Epoll;
 use crate::limits::RING_ENTRIES;
+use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::submitted::Submitted;
 use crate::uring::ring::Ring;
@@ -42,6 +43,7 @@ pub struct Reactor {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a shard has one, which never moves")]
 enum RunningBackend {
     Ring(Ring),
     Epoll(Epoll),
@@ -79,6 +81,21 @@ impl Reactor {
             fcntl(socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
         Ok(())
+    }
+
+    /// Registers memory, one piece, so that operations on files need not look up its pages each
+    /// time. It is locked as long as the answer is kept; `None`: this reactor has no such thing.
+    ///
+    /// # Errors
+    /// The kernel refuses, above all beyond the limit of locked memory.
+    pub fn register(self: &Rc<Self>, memory: Message) -> io::Result<Option<Registration>> {
+        match &self.way {
+            RunningBackend::Ring(ring) => {
+                let number = ring.register(memory)?;
+                Ok(Some(Registration { reactor: self.clone(), number }))
+            }
+            RunningBackend::Epoll(_) => Ok(None),
+        }
     }
 
     /// Begins an operation; a ring hands it to the kernel with the next [`Reactor::flush`].
@@ -148,6 +165,23 @@ impl Reactor {
         match &self.way {
             RunningBackend::Ring(ring) => ring.abandon(slot),
             RunningBackend::Epoll(epoll) => epoll.abandon(slot),
+        }
+    }
+}
+
+/// Memory that is registered with a reactor, until this is dropped.
+#[derive(Debug)]
+pub struct Registration {
+    reactor: Rc<Reactor>,
+    number: u16,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let RunningBackend::Ring(ring) = &self.reactor.way
+            && let Err(error) = ring.unregister(self.number)
+        {
+            tracing::warn!(%error, "io_uring keeps registered memory");
         }
     }
 }

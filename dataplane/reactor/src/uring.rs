@@ -3,6 +3,7 @@
 
 mod entry;
 pub(crate) mod probe;
+mod registered;
 pub(crate) mod ring;
 mod setup;
 

@@ -1,7 +1,7 @@
 //! Files of a host as a shard sees them. Invariant: memory of a read or write belongs to it until
 //! the kernel has answered, so a wait that is given up frees nothing that a disk still fills.
 
-use perigee_reactor::Message;
+use perigee_reactor::{Message, Registration};
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -41,6 +41,14 @@ pub trait Files: Clone + 'static {
 
     /// Bytes that can be written to the file system of a folder.
     fn free_bytes(&self, path: &Path) -> impl Future<Output = io::Result<u64>>;
+
+    /// Registers memory, one piece, with what carries out operations: those that lie in it wholly
+    /// need less of a processor. It is locked as long as the answer is kept; `None`: there is no
+    /// such thing here.
+    ///
+    /// # Errors
+    /// The kernel refuses, above all beyond the limit of locked memory.
+    fn register(&self, memory: Message) -> io::Result<Option<Registration>>;
 
     /// Whether files in a folder can be opened past the page cache, found out by one trial.
     fn takes_direct(&self, path: &Path) -> impl Future<Output = io::Result<bool>>;

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::files::{File, FileOptions, Files};
 use crate::stream::ShardEnvironment;
 use perigee_reactor::{
-    Completion, FileHandle, FileOperation, FileWork, Finished, Message, Operation,
+    Completion, FileHandle, FileOperation, FileWork, Finished, Message, Operation, Registration,
 };
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -97,6 +97,10 @@ impl Files for ShardFiles {
             Ok(found.blocks_available() * found.fragment_size())
         })
         .await
+    }
+
+    fn register(&self, memory: Message) -> io::Result<Option<Registration>> {
+        self.environment.reactor.register(memory)
     }
 
     async fn takes_direct(&self, path: &Path) -> io::Result<bool> {
@@ -316,6 +320,37 @@ mod tests {
             let last = 63 * BLOCK_BYTES as u64;
             file.read_at(found.message(0, BLOCK_BYTES), last).await.unwrap();
             assert_eq!(found.byte(BLOCK_BYTES - 1), 7, "and is whole");
+        });
+    }
+
+    #[test]
+    fn registered_memory_is_read_and_written_like_any_and_let_go_of() {
+        on_a_shard(|environment, folder| async move {
+            let files = environment.files();
+            let options = FileOptions { create: true, direct: false };
+            let file = files.open(&folder.join("file"), options).await.unwrap();
+            let memory = Blocks::new(4 * BLOCK_BYTES, 7);
+            for round in 0..3 {
+                // Epoll has no such thing.
+                let registration = files.register(memory.message(0, 2 * BLOCK_BYTES)).unwrap();
+                let is_kept = Arc::strong_count(&memory.0) == 2;
+                assert_eq!(is_kept, registration.is_some());
+                for (from, blocks) in [(0, 2), (1, 1), (1, 2), (2, 2)] {
+                    let (from, bytes) = (from * BLOCK_BYTES, blocks * BLOCK_BYTES);
+                    memory.0.lock().unwrap().fill(round + blocks as u8);
+                    file.write_at(memory.message(from, bytes), 0).await.unwrap();
+                    memory.0.lock().unwrap().fill(99);
+                    let read = file.read_at(memory.message(from, bytes), 0).await.unwrap();
+                    assert_eq!(read, bytes);
+                    let ends = [memory.byte(from), memory.byte(from + bytes - 1)];
+                    assert_eq!(ends, [round + blocks as u8; 2]);
+                }
+                drop(registration);
+                assert_eq!(Arc::strong_count(&memory.0), 1, "nothing keeps it any more");
+            }
+            let mut two = memory.message(0, BLOCK_BYTES);
+            two.append(memory.message(2 * BLOCK_BYTES, BLOCK_BYTES));
+            assert!(!matches!(files.register(two), Ok(Some(_))), "it is one piece");
         });
     }
 

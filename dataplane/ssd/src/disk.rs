@@ -20,6 +20,7 @@ mod listing;
 mod open;
 mod options;
 mod reader;
+mod registered_stages;
 mod scanning;
 mod segment_writer;
 mod status;

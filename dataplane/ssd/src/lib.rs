@@ -10,6 +10,7 @@
 mod answer;
 mod disk;
 pub mod format;
+mod free_ranges;
 pub mod image;
 pub mod limits;
 pub mod log;

@@ -24,6 +24,11 @@ pub const CLUSTER_BYTES_MAX: usize = 255;
 pub const NAME_BYTES_MAX: usize = 1024;
 /// Memory in which bytes of one disk wait, reads and writes together.
 pub const STAGE_BYTES_MAX: usize = 128 << 20;
+/// Bytes of it that are registered with the reactor at once, when they are first used.
+pub(crate) const REGISTERED_BYTES: usize = 16 << 20;
+/// Limit of locked memory below which none of it is registered: there are other disks, and rails,
+/// and what starts later must not fail.
+pub(crate) const LOCKED_BYTES_WANTED: u64 = 1 << 30;
 /// Part of that memory that a read leaves to writes.
 pub(crate) const STAGE_LEFT_BYTES: usize = 8 << 20;
 /// Bytes of objects that wait to be written, at most.

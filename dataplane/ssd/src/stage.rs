@@ -1,68 +1,43 @@
 //! Memory in which bytes wait between a disk and whatever they come from or go to.
 //! Invariant: a stage belongs to all that use it, and to the pool when the last one has ended; all
-//! stages of a disk together never exceed its bound.
-#![expect(unsafe_code, reason = "it hands out aligned memory")]
+//! stages of a disk lie in one piece of memory, whose size bounds them.
+#![expect(unsafe_code, reason = "it hands out parts of one piece of memory")]
 
-use crate::limits::{BLOCK_BYTES, STAGE_LOOK};
+use crate::free_ranges::FreeRanges;
+use crate::limits::{BLOCK_BYTES, REGISTERED_BYTES, STAGE_LOOK};
+use perigee_memory::HostBuffer;
+use perigee_memory::segment::SegmentError;
 use perigee_shard::{Environment, Guard, Message};
-use std::alloc::{Layout, alloc, dealloc};
-use std::collections::BTreeMap;
-use std::ptr::NonNull;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory for the stages of one disk.
+/// Memory for the stages of one disk. Its pages come into being as they are used.
 #[derive(Debug)]
 pub(crate) struct StagePool {
-    bytes_max: usize,
-    state: Mutex<PoolState>,
+    memory: HostBuffer,
+    free: Mutex<FreeRanges>,
 }
 
-#[derive(Debug, Default)]
-struct PoolState {
-    /// Bytes of all memory there is, used or not.
-    bytes: usize,
-    /// Memory that is not used, by its size.
-    idle: BTreeMap<usize, Vec<Memory>>,
-}
-
-/// Whole blocks at a multiple of the size of a block.
-#[derive(Debug)]
-struct Memory {
-    first: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: it owns its memory.
-unsafe impl Send for Memory {}
-
-/// Memory on loan from a pool.
+/// Whole blocks on loan from a pool.
 #[derive(Debug)]
 pub(crate) struct PooledStage {
-    /// Taken only when it goes back.
-    memory: Option<Memory>,
     pool: Arc<StagePool>,
+    start: usize,
+    bytes: usize,
 }
 
-// SAFETY: shared stages are read, by threads and by the kernel; they are written only through
-// `&mut Stage`, or by the kernel for an operation on a file, before whose end they are not read.
-unsafe impl Sync for PooledStage {}
-
 impl StagePool {
-    pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes_max, state: Mutex::default() })
+    /// Room for so many bytes, whole blocks.
+    pub(crate) fn new(bytes_max: usize) -> Result<Arc<Self>, SegmentError> {
+        let memory = HostBuffer::allocate(bytes_max)?;
+        Ok(Arc::new(Self { memory, free: Mutex::new(FreeRanges::new(bytes_max)) }))
     }
 
-    /// A stage of at least so many bytes; `None` while others have all of it.
+    /// A stage of at least so many bytes; `None` while others have what it takes.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<PooledStage> {
-        let bytes = class(bytes);
-        let mut state = self.lock();
-        let idle = state.idle.get_mut(&bytes).and_then(Vec::pop);
-        let memory = match idle {
-            Some(memory) => Some(memory),
-            None => state.make(bytes, self.bytes_max),
-        };
-        let pool = self.clone();
-        memory.map(|memory| PooledStage { memory: Some(memory), pool })
+        let bytes = whole_blocks(bytes);
+        let start = self.lock().take(bytes)?;
+        Some(PooledStage { pool: self.clone(), start, bytes })
     }
 
     /// A stage as soon as there is one: whatever has the others must give them back soon.
@@ -81,7 +56,7 @@ impl StagePool {
 
     /// Bytes that stages of these sizes take.
     pub(crate) fn bytes_of(sizes: &[usize]) -> usize {
-        sizes.iter().map(|bytes| class(*bytes)).sum()
+        sizes.iter().map(|bytes| whole_blocks(*bytes)).sum()
     }
 
     /// Stages of all these sizes or none at all, so that others can still take `left` bytes.
@@ -90,102 +65,73 @@ impl StagePool {
         sizes: &[usize],
         left: usize,
     ) -> Option<Vec<PooledStage>> {
-        let used = {
-            let state = self.lock();
-            let idle = state.idle.iter().map(|(bytes, idle)| bytes * idle.len());
-            state.bytes - idle.sum::<usize>()
-        };
-        let fits = used + Self::bytes_of(sizes) + left <= self.bytes_max;
+        let fits = Self::bytes_of(sizes) + left <= self.lock().bytes();
         fits.then(|| sizes.iter().map(|bytes| self.take(*bytes)).collect()).flatten()
     }
 
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A part of all stages' memory, as it is registered with a reactor: the message keeps it.
+    pub(crate) fn part(self: &Arc<Self>, number: usize) -> Message {
+        let start = number * REGISTERED_BYTES;
+        let bytes = REGISTERED_BYTES.min(self.memory.len() - start);
+        self.message(start, bytes, self.clone())
+    }
+
+    fn message(&self, start: usize, bytes: usize, keep: Guard) -> Message {
+        let mut message = Message::new();
+        // SAFETY: the range was checked, and the message keeps the memory.
+        unsafe { message.push_borrowed(self.place(start, bytes), bytes) };
+        message.guard(keep);
+        message
+    }
+
+    fn place(&self, start: usize, bytes: usize) -> *mut u8 {
+        self.memory.range(start as u64, bytes as u64).expect("inside the memory of the stages")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FreeRanges> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl PoolState {
-    /// New memory, after as much idle memory has gone as must.
-    fn make(&mut self, bytes: usize, bytes_max: usize) -> Option<Memory> {
-        while self.bytes + bytes > bytes_max {
-            let (_, idle) = self.idle.iter_mut().rev().find(|(_, idle)| !idle.is_empty())?;
-            self.bytes -= idle.pop()?.bytes;
-        }
-        let memory = Memory::new(bytes)?;
-        self.bytes += bytes;
-        Some(memory)
-    }
-}
-
-/// The size of memory that is used for so many bytes: one of four to each power of two.
-fn class(bytes: usize) -> usize {
-    let step = (bytes.next_power_of_two() / 8).max(BLOCK_BYTES as usize);
-    bytes.max(1).next_multiple_of(step)
-}
-
-impl Memory {
-    fn new(bytes: usize) -> Option<Self> {
-        let layout = Self::layout(bytes)?;
-        // SAFETY: the layout has a size that is not zero.
-        let first = NonNull::new(unsafe { alloc(layout) })?;
-        // SAFETY: the memory was just made; a stage must never show what was there before.
-        unsafe { first.write_bytes(0, bytes) };
-        Some(Self { first, bytes })
-    }
-
-    fn layout(bytes: usize) -> Option<Layout> {
-        Layout::from_size_align(bytes, BLOCK_BYTES as usize).ok().filter(|it| it.size() > 0)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.bytes) {
-            // SAFETY: it was made with this layout and is used no more.
-            unsafe { dealloc(self.first.as_ptr(), layout) };
-        }
-    }
+fn whole_blocks(bytes: usize) -> usize {
+    bytes.max(1).next_multiple_of(BLOCK_BYTES as usize)
 }
 
 impl PooledStage {
-    fn first(&self) -> *mut u8 {
-        self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.first.as_ptr())
+    /// The parts of the memory that it lies in.
+    pub(crate) fn parts(&self) -> Range<usize> {
+        self.start / REGISTERED_BYTES..(self.start + self.bytes).div_ceil(REGISTERED_BYTES)
     }
 
-    fn bytes(&self) -> usize {
-        self.memory.as_ref().map_or(0, |memory| memory.bytes)
+    fn place(&self, start: usize, bytes: usize) -> *mut u8 {
+        assert!(start + bytes <= self.bytes, "inside the stage");
+        self.pool.place(self.start + start, bytes)
     }
 
     /// Some of its bytes.
     pub(crate) fn as_slice(&self, start: usize, bytes: usize) -> &[u8] {
-        assert!(start + bytes <= self.bytes(), "inside the stage");
-        // SAFETY: the range was checked; nothing writes to it any more.
-        unsafe { std::slice::from_raw_parts(self.first().wrapping_add(start), bytes) }
+        // SAFETY: the range was checked, nothing else has it, and nothing writes to it any more:
+        // only `&mut PooledStage` does, or the kernel for an operation on a file, before whose end
+        // it is not read.
+        unsafe { std::slice::from_raw_parts(self.place(start, bytes), bytes) }
     }
 
     /// The first of its bytes, to be filled.
     pub(crate) fn as_mut_slice(&mut self, bytes: usize) -> &mut [u8] {
-        assert!(bytes <= self.bytes(), "inside the stage");
         // SAFETY: the range was checked, and nothing else uses the stage.
-        unsafe { std::slice::from_raw_parts_mut(self.first(), bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.place(0, bytes), bytes) }
     }
 
     /// A message of some of its bytes, which keeps it.
     pub(crate) fn message(self: &Arc<Self>, start: usize, bytes: usize) -> Message {
-        assert!(start + bytes <= self.bytes(), "inside the stage");
-        let mut message = Message::new();
-        // SAFETY: the range was checked, and the message keeps the stage.
-        unsafe { message.push_borrowed(self.first().wrapping_add(start), bytes) };
-        message.guard(self.clone() as Guard);
-        message
+        assert!(start + bytes <= self.bytes, "inside the stage");
+        self.pool.message(self.start + start, bytes, self.clone())
     }
 }
 
 impl Drop for PooledStage {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            self.pool.lock().idle.entry(memory.bytes).or_default().push(memory);
-        }
+        self.pool.lock().give(self.start, self.bytes);
     }
 }
 
@@ -199,7 +145,7 @@ pub struct StagedBytes {
 
 impl StagedBytes {
     pub(crate) fn new(stage: Arc<PooledStage>, start: usize, bytes: usize) -> Self {
-        debug_assert!(start + bytes <= stage.bytes(), "inside the stage");
+        debug_assert!(start + bytes <= stage.bytes, "inside the stage");
         Self { stage, start, bytes }
     }
 
@@ -218,26 +164,31 @@ impl StagedBytes {
 mod tests {
     use super::*;
 
+    fn pool() -> Arc<StagePool> {
+        StagePool::new(1 << 20).unwrap()
+    }
+
     #[test]
     fn stages_are_whole_blocks_are_used_again_and_stay_within_the_bound() {
-        let pool = StagePool::new(1 << 20);
+        let pool = pool();
         let first = pool.take(300 << 10).unwrap();
-        assert_eq!(first.first() as usize % BLOCK_BYTES as usize, 0);
-        let place = first.first();
-        let second = pool.take(600 << 10).unwrap();
+        let place = first.as_slice(0, 1).as_ptr();
+        assert_eq!(place.addr() % BLOCK_BYTES as usize, 0);
+        let second = pool.take((600 << 10) + 1).unwrap();
+        assert_eq!(second.bytes, (600 << 10) + BLOCK_BYTES as usize);
         assert!(pool.take(300 << 10).is_none(), "the bound is reached");
         drop(first);
         let again = pool.take(300 << 10).unwrap();
-        assert_eq!(again.first(), place, "it was used again");
+        assert_eq!(again.as_slice(0, 1).as_ptr(), place, "it was used again");
         drop((second, again));
         let whole = pool.take(1 << 20).unwrap();
-        assert!(pool.take(1).is_none(), "idle memory has gone for it");
+        assert!(pool.take(1).is_none());
         drop(whole);
     }
 
     #[test]
     fn several_stages_are_had_together_or_not_at_all() {
-        let pool = StagePool::new(1 << 20);
+        let pool = pool();
         let first = pool.take_all(&[300 << 10, 300 << 10], 256 << 10).unwrap();
         assert!(pool.take_all(&[64 << 10, 64 << 10, 64 << 10], 256 << 10).is_none());
         assert!(pool.take(256 << 10).is_some(), "so much is left to others");
@@ -246,11 +197,23 @@ mod tests {
     }
 
     #[test]
-    fn sizes_waste_a_quarter_at_most() {
-        for bytes in [1, 4096, 4097, 70_000, (1 << 20) + 4096, (256 << 20) + 1] {
-            let class = class(bytes);
-            assert!(class >= bytes && class.is_multiple_of(BLOCK_BYTES as usize));
-            assert!(class - bytes <= (bytes / 4).max(4096), "{bytes}: {class}");
-        }
+    fn a_stage_is_what_was_written_to_it_and_keeps_the_memory() {
+        let pool = pool();
+        let mut stages = [pool.take(4096).unwrap(), pool.take(4096).unwrap()];
+        stages[0].as_mut_slice(4096).fill(1);
+        stages[1].as_mut_slice(4096).fill(2);
+        drop(pool);
+        assert_eq!((stages[0].as_slice(4095, 1), stages[1].as_slice(0, 1)), (&[1][..], &[2][..]));
+    }
+
+    #[test]
+    fn the_parts_that_are_registered_are_those_that_a_stage_lies_in() {
+        let pool = StagePool::new(2 * REGISTERED_BYTES + 4096).unwrap();
+        let first = pool.take(8192).unwrap();
+        assert_eq!(first.parts(), 0..1);
+        let large = pool.take(REGISTERED_BYTES + 4096).unwrap();
+        assert_eq!(large.parts(), 1..3);
+        let sizes = [0, 1, 2].map(|number| pool.part(number).bytes());
+        assert_eq!(sizes, [REGISTERED_BYTES, REGISTERED_BYTES, 4096]);
     }
 }

@@ -4,7 +4,7 @@ use crate::disk::{DiskResult, DiskWork, SECTOR_BYTES};
 use crate::environment::Operation;
 use crate::network::HostId;
 use crate::world::World;
-use perigee_shard::{File, FileOptions, Files, Message};
+use perigee_shard::{File, FileOptions, Files, Message, Registration};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -89,6 +89,10 @@ impl Files for SimulatedFiles {
 
     async fn free_bytes(&self, _: &Path) -> io::Result<u64> {
         self.call(|disk| disk.mood.capacity_bytes.saturating_sub(disk.used_bytes())).await
+    }
+
+    fn register(&self, _: Message) -> io::Result<Option<Registration>> {
+        Ok(None)
     }
 
     async fn takes_direct(&self, _: &Path) -> io::Result<bool> {

@@ -2,8 +2,10 @@
 #![expect(unsafe_code, reason = "it hands entries to the ring")]
 
 use super::entry::entry;
+use super::registered::RegisteredBuffers;
 use super::setup::builder;
 use crate::limits::RING_ENTRIES;
+use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
 use crate::submitted::Submitted;
@@ -17,6 +19,7 @@ use std::time::Duration;
 /// One shard's ring.
 pub(crate) struct Ring {
     io: RefCell<IoUring>,
+    registered: RefCell<RegisteredBuffers>,
     slots: RefCell<SlotTable>,
     in_flight: Cell<usize>,
     bell: RawFd,
@@ -30,12 +33,25 @@ impl Ring {
     pub(crate) fn new(bell: RawFd) -> io::Result<Self> {
         Ok(Self {
             io: RefCell::new(builder().build(RING_ENTRIES)?),
+            registered: RefCell::default(),
             slots: RefCell::new(SlotTable::default()),
             in_flight: Cell::new(0),
             bell,
             bell_watched: Cell::new(false),
             bell_rang: Cell::new(false),
         })
+    }
+
+    /// Registers memory for operations on files. Returns the buffer's number.
+    pub(crate) fn register(&self, memory: Message) -> io::Result<u16> {
+        self.registered.borrow_mut().add(&self.io.borrow().submitter(), memory)
+    }
+
+    /// Lets go of memory, also of operations on it that the kernel has not seen yet: those go to it
+    /// first.
+    pub(crate) fn unregister(&self, number: u16) -> io::Result<()> {
+        self.flush()?;
+        self.registered.borrow_mut().remove(&self.io.borrow().submitter(), number)
     }
 
     /// Queues an operation; it reaches the kernel with the next [`Ring::flush`].
@@ -199,9 +215,10 @@ impl Ring {
     /// it.
     fn push(&self, slot: u32) -> Result<(), i32> {
         let entry = match self.slots.borrow_mut().operation(slot) {
-            Some(operation) => entry(operation).user_data(u64::from(slot)),
+            Some(operation) => entry(operation, &self.registered.borrow()),
             None => return Ok(()),
         };
+        let entry = entry.user_data(u64::from(slot));
         loop {
             let mut io = self.io.borrow_mut();
             // SAFETY: the entry points only to memory owned by its slot, which outlives the

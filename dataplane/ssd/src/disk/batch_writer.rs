@@ -60,6 +60,7 @@ impl<E: Environment> DiskDriver<E> {
             let bytes = self.flow.begin_write(|| self.now()).await.min(batch.bytes - done);
             // Reads leave some memory to writes, so that this ends soon.
             let mut stage = self.stages.wait(&self.environment, bytes as usize).await;
+            self.register(&stage);
             fill(batch, outgoing, done, stage.as_mut_slice(bytes as usize));
             self.begin_piece(&file, (Arc::new(stage), bytes), batch.offset + done, &progress);
             done += bytes;

@@ -11,13 +11,14 @@ use super::flow::Flow;
 use super::folder::{DiskFolder, FileOf};
 use super::health::HealthRecord;
 use super::listing::Listing;
+use super::registered_stages::RegisteredStages;
 use super::status::{DiskCells, count};
 use super::tombstone_queue::TombstoneQueue;
 use super::write_queue::WriteQueue;
 use crate::answer::AnswerPromise;
 use crate::limits::STALL_LOOK;
 use crate::log::Log;
-use crate::stage::StagePool;
+use crate::stage::{PooledStage, StagePool};
 use perigee_shard::Environment;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub(super) struct DiskDriver<E: Environment> {
     pub(super) folder: Rc<DiskFolder<E>>,
     pub(super) log: RefCell<Log>,
     pub(super) stages: Arc<StagePool>,
+    registered: RegisteredStages,
     pub(super) flow: Flow,
     /// Rung when anything that the writer waits for has changed.
     pub(super) bell: ChangeBell,
@@ -61,6 +63,7 @@ impl<E: Environment> DiskDriver<E> {
     ) -> Rc<Self> {
         let driver = Rc::new(Self {
             environment: environment.clone(),
+            registered: RegisteredStages::of(&folder.path),
             folder,
             log: RefCell::new(log),
             stages,
@@ -109,6 +112,11 @@ impl<E: Environment> DiskDriver<E> {
 
     pub(super) fn is_closing(&self) -> bool {
         self.closing.borrow().is_some()
+    }
+
+    /// Makes operations on a stage as cheap as can be.
+    pub(super) fn register(&self, stage: &PooledStage) {
+        self.registered.cover(&self.folder.files, &self.stages, stage);
     }
 
     /// Carries out an operation on a file, counted.

@@ -4,6 +4,7 @@
 use super::health::DiskState;
 use crate::format::SuperblockError;
 use crate::log::LogError;
+use perigee_memory::segment::SegmentError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub enum OpenError {
         /// Two segments.
         needed_bytes: u64,
     },
+    /// There is no memory in which its bytes can wait.
+    #[error("Memory for what is read and written cannot be had: {0}")]
+    Memory(Arc<SegmentError>),
     /// The name of the cluster cannot be written down.
     #[error("The name of the cluster has {0} bytes; at most {max} fit", max = crate::limits::CLUSTER_BYTES_MAX)]
     ClusterName(usize),

@@ -45,6 +45,7 @@ pub(super) async fn open<E: Environment>(
     let direct = files.takes_direct(path).await;
     let direct = direct.map_err(|error| OpenError::io(path, "write a file in it", error))?;
     let stages = StagePool::new(STAGE_BYTES_MAX);
+    let stages = stages.map_err(|error| OpenError::Memory(Arc::new(error)))?;
     let (folder, known) = lock_folder(environment, &options, direct, &stages).await?;
     let slots = slots_of(&folder).await?;
     let superblock = sized(&options, &folder, known.as_ref(), slots.len() as u64).await?;

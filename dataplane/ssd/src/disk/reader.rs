@@ -178,6 +178,7 @@ impl<E: Environment> DiskDriver<E> {
         end: Duration,
     ) {
         let span = reading.span;
+        self.register(&stage);
         *reading.stage.borrow_mut() = Some(stage.clone());
         let Some(file) = self.file(span.slot) else {
             return Self::end_reading(reading, Err(ReadError::Gone));
