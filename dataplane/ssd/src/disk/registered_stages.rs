@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug)]
-enum Use {
+enum StageParts {
     /// The parts that are registered, by their numbers.
     Registered(Vec<Option<Registration>>),
     /// Operations look up their pages each time.
@@ -19,15 +19,15 @@ enum Use {
 }
 
 #[derive(Debug)]
-pub(super) struct RegisteredStages(RefCell<Use>);
+pub(super) struct RegisteredStages(RefCell<StageParts>);
 
 impl RegisteredStages {
     /// None yet. Says so if there will never be any.
     pub(super) fn of(disk: &Path) -> Self {
         let allowed = check_memlock(LOCKED_BYTES_WANTED);
         let used = match &allowed {
-            Ok(()) => Use::Registered(Vec::new()),
-            Err(_) => Use::Plain,
+            Ok(()) => StageParts::Registered(Vec::new()),
+            Err(_) => StageParts::Plain,
         };
         if let Err(error) = allowed {
             tracing::info!(disk = %disk.display(), %error, "Memory for the disk is not registered, so it is slower");
@@ -38,7 +38,7 @@ impl RegisteredStages {
     /// Registers what a stage lies in, unless it is.
     pub(super) fn cover(&self, files: &impl Files, pool: &Arc<StagePool>, stage: &PooledStage) {
         let mut used = self.0.borrow_mut();
-        let Use::Registered(parts) = &mut *used else { return };
+        let StageParts::Registered(parts) = &mut *used else { return };
         for number in stage.parts() {
             if parts.len() <= number {
                 parts.resize_with(number + 1, || None);
@@ -48,10 +48,10 @@ impl RegisteredStages {
             }
             match files.register(pool.part(number)) {
                 Ok(Some(registration)) => parts[number] = Some(registration),
-                Ok(None) => return *used = Use::Plain,
+                Ok(None) => return *used = StageParts::Plain,
                 Err(error) => {
                     tracing::info!(%error, "The kernel registers no memory for a disk, so it is slower");
-                    return *used = Use::Plain;
+                    return *used = StageParts::Plain;
                 }
             }
         }
