@@ -178,10 +178,14 @@ impl Replicas {
         }
     }
 
+    /// The lists of a lane, if it has any.
+    pub(crate) fn lists(&self, lane: TenantLane) -> Option<&Recency> {
+        self.lists_in(lane.segment)?.of(lane.tenant)
+    }
+
     /// The replica of a list that was linked first, or `NONE`.
     pub(crate) fn oldest(&self, lane: TenantLane, list: ListName) -> u32 {
-        let lists = self.lists_in(lane.segment).and_then(|lists| lists.of(lane.tenant));
-        lists.map_or(NONE, |lists| lists.oldest(list))
+        self.lists(lane).map_or(NONE, |lists| lists.oldest(list))
     }
 
     /// The tenants with replicas in a segment, where they have quotas.
@@ -191,7 +195,7 @@ impl Replicas {
 
     /// Whether a tenant has replicas in a segment.
     pub(crate) fn has_some(&self, lane: TenantLane) -> bool {
-        self.lists_in(lane.segment).is_some_and(|lists| lists.of(lane.tenant).is_some())
+        self.lists(lane).is_some()
     }
 
     /// Bytes of the replicas of a segment that are ready to go, without those that follow them.

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
 use crate::list_name::{Class, LeasePhase, ListName};
+use crate::recency::Recency;
 use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
@@ -83,7 +84,8 @@ impl KeyShard {
         }
         self.sort_out_groups(lane);
         let due = self.due(lane, need);
-        self.oldest_in(lane, ListName::Ready, Class::Cold, due, need.is_put())
+        let lists = self.replicas.lists(lane)?;
+        self.oldest_in(lists, ListName::Ready, Class::Cold, due, need.is_put())
     }
 
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
@@ -122,8 +124,9 @@ impl KeyShard {
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
     fn oldest_read(&self, lane: TenantLane) -> Option<u64> {
+        let lists = self.replicas.lists(lane)?;
         let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
-            let replica = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
+            let replica = lists.oldest(ListName::Evictable(class, LeasePhase::Read));
             let object = self.keys.get(self.replicas.get(replica)?.object)?;
             let touched = self.groups.touched(object);
             (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
@@ -132,8 +135,9 @@ impl KeyShard {
     }
 
     fn unpinned_victim(&self, lane: TenantLane, due: u64, break_probes: bool) -> Option<Victim> {
-        let cold = self.oldest_of(lane, Class::Cold, due, break_probes);
-        let hot = self.oldest_of(lane, Class::Hot, due, break_probes);
+        let lists = self.replicas.lists(lane)?;
+        let cold = self.oldest_of(lists, Class::Cold, due, break_probes);
+        let hot = self.oldest_of(lists, Class::Hot, due, break_probes);
         cold.into_iter().chain(hot).min()
     }
 
@@ -147,8 +151,9 @@ impl KeyShard {
             return None;
         }
         self.sort_out_readers(lane, Class::Pinned);
-        self.oldest_of(lane, Class::Pinned, due, false).or_else(|| {
-            need.is_put().then(|| self.oldest_of(lane, Class::Pinned, due, true)).flatten()
+        let lists = self.replicas.lists(lane)?;
+        self.oldest_of(lists, Class::Pinned, due, false).or_else(|| {
+            need.is_put().then(|| self.oldest_of(lists, Class::Pinned, due, true)).flatten()
         })
     }
 
@@ -168,7 +173,7 @@ impl KeyShard {
     /// read lease has.
     fn oldest_of(
         &self,
-        lane: TenantLane,
+        lists: &Recency,
         class: Class,
         due: u64,
         break_probes: bool,
@@ -177,7 +182,7 @@ impl KeyShard {
             .into_iter()
             .filter_map(|phase| {
                 let list = ListName::Evictable(class, phase);
-                self.oldest_in(lane, list, class, due, break_probes)
+                self.oldest_in(lists, list, class, due, break_probes)
             });
         oldest.min()
     }
@@ -185,13 +190,13 @@ impl KeyShard {
     /// As `oldest_of`, in one list.
     fn oldest_in(
         &self,
-        lane: TenantLane,
+        lists: &Recency,
         list: ListName,
         class: Class,
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let replica = self.replicas.oldest(lane, list);
+        let replica = lists.oldest(list);
         let object = self.keys.get(self.replicas.get(replica)?.object)?;
         let touched = self.groups.touched(object);
         let probed = touched.probe_end_ms > self.now_ms;
@@ -222,10 +227,16 @@ impl KeyShard {
 
     /// Bytes of a lane that may be evicted, as far as they are needed beside others for `bytes`.
     pub(super) fn evictable_bytes(&self, lane: TenantLane, bytes: u64, others: u64) -> u64 {
+        let Some(lists) = self.replicas.lists(lane) else {
+            return 0;
+        };
         let mut evictable_bytes = 0;
         let saves_first = self.saves_first(lane.segment);
         for list in self.lists_to_lose() {
-            let mut id = self.replicas.oldest(lane, list);
+            if others + evictable_bytes >= bytes {
+                break;
+            }
+            let mut id = lists.oldest(list);
             while others + evictable_bytes < bytes && id != NONE {
                 let replica = &self.replicas[id];
                 let object = &self.keys[replica.object];
