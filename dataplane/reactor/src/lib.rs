@@ -27,7 +27,7 @@ pub use file_operation::{FileHandle, FileOperation, FileWork};
 pub use limits::MEMLOCK_BYTES_MIN;
 pub use message::{Guard, Message};
 pub use operation::{Finished, Operation, SocketHandle};
-pub use reactor::{Reactor, ReactorError, Registration};
+pub use reactor::{Reactor, ReactorError, RingRegistration};
 pub use socket::{
     Congestion, SocketError, connect_blocking, connect_socket, is_quiet, listen_socket, shutdown,
     suit_accepted,

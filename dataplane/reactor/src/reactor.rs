@@ -88,11 +88,11 @@ impl Reactor {
     ///
     /// # Errors
     /// The kernel refuses, above all beyond the limit of locked memory.
-    pub fn register(self: &Rc<Self>, memory: Message) -> io::Result<Option<Registration>> {
+    pub fn register(self: &Rc<Self>, memory: Message) -> io::Result<Option<RingRegistration>> {
         match &self.way {
             RunningBackend::Ring(ring) => {
                 let number = ring.register(memory)?;
-                Ok(Some(Registration { reactor: self.clone(), number }))
+                Ok(Some(RingRegistration { reactor: self.clone(), number }))
             }
             RunningBackend::Epoll(_) => Ok(None),
         }
@@ -171,12 +171,12 @@ impl Reactor {
 
 /// Memory that is registered with a reactor, until this is dropped.
 #[derive(Debug)]
-pub struct Registration {
+pub struct RingRegistration {
     reactor: Rc<Reactor>,
     number: u16,
 }
 
-impl Drop for Registration {
+impl Drop for RingRegistration {
     fn drop(&mut self) {
         if let RunningBackend::Ring(ring) = &self.reactor.way
             && let Err(error) = ring.unregister(self.number)

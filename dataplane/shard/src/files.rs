@@ -1,7 +1,7 @@
 //! Files of a host as a shard sees them. Invariant: memory of a read or write belongs to it until
 //! the kernel has answered, so a wait that is given up frees nothing that a disk still fills.
 
-use perigee_reactor::{Message, Registration};
+use perigee_reactor::{Message, RingRegistration};
 use std::future::Future;
 use std::io;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub trait Files: Clone + 'static {
     ///
     /// # Errors
     /// The kernel refuses, above all beyond the limit of locked memory.
-    fn register(&self, memory: Message) -> io::Result<Option<Registration>>;
+    fn register(&self, memory: Message) -> io::Result<Option<RingRegistration>>;
 
     /// Whether files in a folder can be opened past the page cache, found out by one trial.
     fn takes_direct(&self, path: &Path) -> impl Future<Output = io::Result<bool>>;

@@ -55,8 +55,8 @@ pub use mailbox::{Job, Mailbox};
 pub use own_process::OwnProcess;
 pub use perigee_reactor::{
     Backend, BackendChoice, ChoiceError, Congestion, Guard, MEMLOCK_BYTES_MIN, Message,
-    Registration, SocketError, UringUnavailable, choice, connect_blocking, has_vanished, is_quiet,
-    probe, reactor_name,
+    RingRegistration, SocketError, UringUnavailable, choice, connect_blocking, has_vanished,
+    is_quiet, probe, reactor_name,
 };
 pub use periodic::Periodic;
 pub use poller::Poller;

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::files::{File, FileOptions, Files};
 use crate::stream::ShardEnvironment;
 use perigee_reactor::{
-    Completion, FileHandle, FileOperation, FileWork, Finished, Message, Operation, Registration,
+    Completion, FileHandle, FileOperation, FileWork, Finished, Message, Operation, RingRegistration,
 };
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -99,7 +99,7 @@ impl Files for ShardFiles {
         .await
     }
 
-    fn register(&self, memory: Message) -> io::Result<Option<Registration>> {
+    fn register(&self, memory: Message) -> io::Result<Option<RingRegistration>> {
         self.environment.reactor.register(memory)
     }
 

@@ -4,7 +4,7 @@ use crate::disk::{DiskResult, DiskWork, SECTOR_BYTES};
 use crate::environment::Operation;
 use crate::network::HostId;
 use crate::world::World;
-use perigee_shard::{File, FileOptions, Files, Message, Registration};
+use perigee_shard::{File, FileOptions, Files, Message, RingRegistration};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -91,7 +91,7 @@ impl Files for SimulatedFiles {
         self.call(|disk| disk.mood.capacity_bytes.saturating_sub(disk.used_bytes())).await
     }
 
-    fn register(&self, _: Message) -> io::Result<Option<Registration>> {
+    fn register(&self, _: Message) -> io::Result<Option<RingRegistration>> {
         Ok(None)
     }
 

@@ -15,11 +15,11 @@ use std::io;
 pub(super) struct RegisteredBuffers {
     /// Whether the kernel has a table for them.
     has_table: bool,
-    by_address: BTreeMap<usize, Buffer>,
+    by_address: BTreeMap<usize, FixedBuffer>,
 }
 
 #[derive(Debug)]
-struct Buffer {
+struct FixedBuffer {
     number: u16,
     bytes: usize,
     /// Keeps the memory.
@@ -41,7 +41,7 @@ impl RegisteredBuffers {
         }
         // SAFETY: the message keeps its memory, and it is kept until the buffer is removed.
         unsafe { kernel.register_buffers_update(number.into(), &[piece], None) }?;
-        let buffer = Buffer { number, bytes: piece.iov_len, _message: message };
+        let buffer = FixedBuffer { number, bytes: piece.iov_len, _message: message };
         self.by_address.insert(piece.iov_base.addr(), buffer);
         Ok(number)
     }
@@ -77,7 +77,7 @@ mod tests {
     fn a_piece_lies_in_a_buffer_only_with_all_its_bytes() {
         let mut buffers = RegisteredBuffers::default();
         for (first, number) in [(0x1000, 1), (0x3000, 2)] {
-            let buffer = Buffer { number, bytes: 0x1000, _message: Message::new() };
+            let buffer = FixedBuffer { number, bytes: 0x1000, _message: Message::new() };
             buffers.by_address.insert(first, buffer);
         }
         let number_of = |start: usize, bytes| {
@@ -96,7 +96,7 @@ mod tests {
     fn what_lies_in_a_buffer_is_asked_for_as_such() {
         let mut memory = vec![0u8; 4096];
         let mut buffers = RegisteredBuffers::default();
-        let buffer = Buffer { number: 3, bytes: 2048, _message: Message::new() };
+        let buffer = FixedBuffer { number: 3, bytes: 2048, _message: Message::new() };
         buffers.by_address.insert(memory.as_ptr().addr(), buffer);
         let mut code = |work: fn(Box<Message>, u64) -> FileWork, bytes| {
             let mut message = Message::new();

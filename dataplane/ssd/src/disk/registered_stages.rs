@@ -5,7 +5,7 @@
 use crate::limits::LOCKED_BYTES_WANTED;
 use crate::stage::{PooledStage, StagePool};
 use perigee_memory::memlock::check_memlock;
-use perigee_shard::{Files, Registration};
+use perigee_shard::{Files, RingRegistration};
 use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 enum StageParts {
     /// The parts that are registered, by their numbers.
-    Registered(Vec<Option<Registration>>),
+    Registered(Vec<Option<RingRegistration>>),
     /// Operations look up their pages each time.
     Plain,
 }
