@@ -44,12 +44,15 @@ pub fn path() -> PathBuf {
     }
     let own = std::env::current_exe().expect("a test knows its own path");
     let build = own.ancestors().nth(3).expect("a test lies in BUILD/PROFILE/deps");
-    // `make build` names the target, because it links against an older glibc than this host's.
+    // `make build` names the target, because it links against an older glibc than this host's. The
+    // newest counts: an older one would test yesterday's code.
     let portable = format!("{}-unknown-linux-gnu/release", std::env::consts::ARCH);
     let found = [portable.as_str(), "release", "debug"]
         .map(|profile| build.join(profile).join("perigee"))
         .into_iter()
-        .find(|candidate| candidate.is_file());
+        .filter_map(|candidate| Some((candidate.metadata().ok()?.modified().ok()?, candidate)))
+        .max()
+        .map(|(_, newest)| newest);
     found.expect("a built perigee program: run `make build`, or set PERIGEE_BIN to one")
 }
 
