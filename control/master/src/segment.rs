@@ -74,6 +74,11 @@ impl SegmentSpec {
             .all(|text| text.len() <= SEGMENT_TEXT_BYTES_MAX)
     }
 
+    /// What its host is known by: its identity, else the host in the segment's name.
+    pub(crate) fn host(&self) -> &str {
+        if self.host_id.is_empty() { self.host_name() } else { &self.host_id }
+    }
+
     /// The host in the segment's name, without the port.
     pub(crate) fn host_name(&self) -> &str {
         self.name.rsplit_once(':').map_or(self.name.as_str(), |(host, _)| host)

@@ -69,6 +69,12 @@ impl Space {
         self.readable(segment).is_some()
     }
 
+    /// Whether two segments lie on one host, as far as their owners name it.
+    pub(crate) fn is_same_host(&self, segment: u32, other: u32) -> bool {
+        let host = |segment| self.get(segment).map_or("", |share| share.spec.host());
+        !host(segment).is_empty() && host(segment) == host(other)
+    }
+
     /// The state of one segment of memory in numbers, if it is readable; `replicas` lie there.
     pub(crate) fn gauges_of(&self, segment: u32, replicas: usize) -> Option<SegmentGauges> {
         let share = self.readable(segment).filter(|share| !share.is_disk())?;

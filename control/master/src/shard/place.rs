@@ -1,6 +1,6 @@
 //! Where new replicas go.
-//! Invariant: the replicas of one object lie in different segments; eviction comes only after all
-//! segments were tried.
+//! Invariant: the replicas of one object lie in different segments, and on different hosts as long
+//! as there are any; eviction comes only after all segments of such hosts were tried.
 
 use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
@@ -33,6 +33,15 @@ pub(super) struct Placed {
     pub(super) count: u32,
 }
 
+/// Which segments may take a replica of an object that has others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hosts {
+    /// Those on hosts without one.
+    Apart,
+    /// All of them.
+    Any,
+}
+
 impl KeyShard {
     /// Allocates as many of the wanted replicas as fit, evicting if need be; `None` if not even one
     /// fits. Without eviction it is all of them or `None`.
@@ -60,18 +69,61 @@ impl KeyShard {
         candidates: &mut Vec<u32>,
         extents: &mut Vec<(u32, Extent)>,
     ) {
-        let wanted = candidates.len().min(request.config.replica_num as usize);
-        self.place_free(request, candidates, extents);
-        if extents.len() == request.config.replica_num as usize {
+        let wanted = request.config.replica_num as usize;
+        let most = candidates.len().min(wanted);
+        self.place_free(request, candidates, extents, Hosts::Apart);
+        if extents.len() == wanted {
             return;
         }
         if request.effort != Effort::Free {
-            self.place_by_eviction(request, candidates, extents);
-        } else if extents.len() < wanted {
+            return self.place_at_all_costs(request, candidates, extents);
+        }
+        if !self.has_apart(candidates, extents) {
+            self.place_free(request, candidates, extents, Hosts::Any);
+        }
+        if extents.len() < most {
             for (segment, extent) in extents.drain(..) {
                 self.space.free(segment, extent);
             }
         }
+    }
+
+    /// Evicts on hosts without a replica; what is still missing goes to the others.
+    fn place_at_all_costs(
+        &mut self,
+        request: &PlaceRequest<'_>,
+        candidates: &mut Vec<u32>,
+        extents: &mut Vec<(u32, Extent)>,
+    ) {
+        let wanted = request.config.replica_num as usize;
+        if extents.is_empty() {
+            self.place_by_eviction(request, candidates, extents);
+        }
+        while extents.len() < wanted {
+            let is_apart = |segment: &mut u32| !self.shares_host(*segment, extents);
+            let mut apart: Vec<u32> = candidates.extract_if(.., is_apart).collect();
+            if apart.is_empty() {
+                break;
+            }
+            self.place_by_eviction(request, &mut apart, extents);
+            candidates.append(&mut apart);
+        }
+        if extents.len() < wanted {
+            self.place_free(request, candidates, extents, Hosts::Any);
+        }
+        while extents.len() < wanted && !candidates.is_empty() {
+            self.place_by_eviction(request, candidates, extents);
+        }
+    }
+
+    /// Whether a segment lies on the host of one of these.
+    fn shares_host(&self, segment: u32, extents: &[(u32, Extent)]) -> bool {
+        extents.iter().any(|(other, _)| self.space.is_same_host(segment, *other))
+    }
+
+    /// Whether another host than those of the replicas that are placed is left.
+    fn has_apart(&self, candidates: &[u32], extents: &[(u32, Extent)]) -> bool {
+        candidates.iter().any(|segment| !self.shares_host(*segment, extents))
     }
 
     /// Takes the segments that the writer wants to avoid out of `candidates`.
@@ -97,11 +149,13 @@ impl KeyShard {
         request: &PlaceRequest<'_>,
         candidates: &mut Vec<u32>,
         extents: &mut Vec<(u32, Extent)>,
+        hosts: Hosts,
     ) {
         let bytes = extent_bytes(request.payload_bytes);
         let wanted = request.config.replica_num as usize;
         candidates.retain(|segment| {
-            if extents.len() == wanted {
+            let is_left = hosts == Hosts::Apart && self.shares_host(*segment, extents);
+            if extents.len() == wanted || is_left {
                 return true;
             }
             match self.space.alloc(*segment, bytes) {
@@ -114,7 +168,8 @@ impl KeyShard {
         });
     }
 
-    /// Makes room, first in the segment whose next victim is worth least.
+    /// Makes room for one more replica, first in the segment whose next victim is worth least.
+    /// Segments without a victim, or where that was not enough, leave `candidates`.
     fn place_by_eviction(
         &mut self,
         request: &PlaceRequest<'_>,
@@ -123,20 +178,18 @@ impl KeyShard {
     ) {
         let bytes = extent_bytes(request.payload_bytes);
         let need = EvictionReason::Put(request.payer);
-        while extents.len() < request.config.replica_num as usize {
+        while !candidates.is_empty() {
             let sampled = candidates.len().min(PRESSURE_SAMPLES);
             let best =
                 (0..sampled).filter_map(|at| Some((self.victim(candidates[at], need)?, at))).min();
             let Some((_, at)) = best else {
                 candidates.drain(..sampled);
-                if candidates.is_empty() {
-                    return;
-                }
                 continue;
             };
             let segment = candidates.remove(at);
-            let extent = self.evict_until_fits(segment, bytes, request.payer);
-            extents.extend(extent.map(|extent| (segment, extent)));
+            if let Some(extent) = self.evict_until_fits(segment, bytes, request.payer) {
+                return extents.push((segment, extent));
+            }
         }
     }
 

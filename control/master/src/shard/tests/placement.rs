@@ -16,6 +16,41 @@ fn replicas_lie_in_distinct_segments() {
     assert_eq!(segments, [0, 1, 2]);
 }
 
+/// Segments of so many objects each, on these hosts.
+fn on_hosts(hosts: &[&str], objects: u64) -> Stage {
+    let mut stage = Stage::new(&[]);
+    for (index, host) in (0..).zip(hosts) {
+        let host_id = (*host).to_owned();
+        stage.mount(SegmentSpec { host_id, ..spec(index, objects * EXTENT_BYTES) }, index);
+    }
+    stage
+}
+
+#[test]
+fn replicas_lie_on_different_hosts_if_there_are_two() {
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
+    let mut stage = on_hosts(&["a", "a", "a", "b"], 30);
+    for key in 0..30 {
+        assert_eq!(stage.start_with(&key.to_string(), PAYLOAD_BYTES, &twice, false), 0);
+        assert!(segments(&stage).contains(&3), "{key}: {:?}", segments(&stage));
+    }
+    // The other host has nothing to spare and nothing to evict.
+    assert_eq!(stage.start_with("last", PAYLOAD_BYTES, &twice, false), 0);
+    assert_eq!(segments(&stage).len(), 2, "two on one host are better than one");
+}
+
+#[test]
+fn a_replica_evicts_on_another_host_before_it_joins_the_first_one() {
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
+    let mut stage = on_hosts(&["a", "a", "b"], 4);
+    for key in 0..20 {
+        assert_eq!(stage.put_with(&key.to_string(), &twice), 0);
+        let places: Vec<u32> =
+            stage.peek(&key.to_string()).iter().map(|place| place.segment).collect();
+        assert!(places.len() == 2 && places.contains(&2), "{key}: {places:?}");
+    }
+}
+
 #[test]
 fn fewer_replicas_than_asked_for_are_a_success() {
     let mut stage = Stage::new(&[4, 4]);
