@@ -34,6 +34,8 @@ mod memory_limits;
 mod metadata_services;
 #[cfg(test)]
 mod ports_in_use;
+#[cfg(all(test, feature = "store"))]
+mod repairs;
 #[cfg(test)]
 mod shutdown;
 #[cfg(all(test, feature = "store"))]

@@ -93,13 +93,14 @@ impl Rates {
     ) -> String {
         let window = self.advance(now, cells, numbers);
         let state = if ready { "serving" } else { "starting" };
-        let parts = [
+        let mut parts = vec![
             storage_part(numbers),
             format!("Clients: {}", numbers.active_clients),
             single_part(&window),
             batch_part(&window),
             eviction_part(numbers),
         ];
+        parts.extend(repair_part(numbers));
         format!(
             "role=leader, state={state}, service_ready={ready}, master={{{}}}, ha={{{HA_PART}}}",
             parts.join(" | ")
@@ -169,6 +170,13 @@ fn storage_part(numbers: &MasterNumbers) -> String {
         numbers.keys,
         numbers.soft_pinned_keys
     )
+}
+
+/// Repairs of replicas, which Mooncake does not have: said only if there were any.
+fn repair_part(numbers: &MasterNumbers) -> Option<String> {
+    let ([started, done, failed], pending) = (numbers.repaired, numbers.repairs);
+    (pending + started > 0)
+        .then(|| format!("Repairs: Pending={pending}, Done={done}, Failed={failed}"))
 }
 
 fn single_part(window: &Window) -> String {

@@ -49,6 +49,10 @@ pub struct ShardCounters {
     pub copies: RelocationCounts,
     /// Copies in place of a replica, for drains and tasks.
     pub moves: RelocationCounts,
+    /// Copies for objects that lost a replica with its segment.
+    pub repairs: RelocationCounts,
+    /// Objects that lost a replica and get no other one, because too many waited for theirs.
+    pub repairs_dropped: u64,
     /// Copies from disks back to memory.
     pub promotions: RelocationCounts,
     /// Payload bytes of those that are complete.
@@ -106,6 +110,7 @@ impl ShardCounters {
             Purpose::Copy => &mut self.copies,
             Purpose::Drain | Purpose::Move => &mut self.moves,
             Purpose::Promotion => &mut self.promotions,
+            Purpose::Repair => &mut self.repairs,
         }
     }
 
@@ -128,6 +133,10 @@ pub struct ShardGauges {
     pub pending_puts: u64,
     /// Moves under way.
     pub moves: u64,
+    /// Objects that are to have more replicas because they lost some.
+    pub repairs: u64,
+    /// Of those, objects that wait for a segment or for room in one.
+    pub repairs_put_off: u64,
     /// Copies from disks back to memory under way.
     pub promotions: u64,
     /// Copies to disks under way.

@@ -55,6 +55,7 @@ mod tenant;
 mod tombstone;
 mod touch_clock;
 mod tries;
+mod wishes;
 
 pub use columns::{PlacementColumns, ReplicaColumns, ReplicaLocation, ReplicaState};
 pub use counters::{
@@ -77,7 +78,8 @@ pub use segment::{Announces, SegmentEvent, SegmentSpec};
 pub use settings::{OffloadSettings, PromotionSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
-    KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, Scan, SpaceLoan, StartedPuts, TaskTurn,
+    KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, RepairTurn, Scan, SpaceLoan,
+    StartedPuts, TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;

@@ -172,6 +172,22 @@ pub const TASK_MOVES_PER_CLIENT_MAX: u32 = 64;
 /// Segment names in one task.
 pub const TASK_TARGETS_MAX: usize = REPLICAS_MAX as usize;
 
+/// Objects that are to have more replicas, on all shards; what is lost beyond is not repaired.
+pub const WISHES_MAX: usize = 1 << 20;
+
+/// Copies for repairs under way at the same time, on all shards...
+pub const REPAIR_MOVES_MAX: u32 = 64;
+
+/// ... and those on a shard that one client has in hand or is to take.
+pub const REPAIR_MOVES_PER_CLIENT_MAX: u32 = 16;
+
+/// Objects that one turn of repairs looks at on a shard.
+pub const REPAIR_STEP_MAX: usize = 64;
+
+/// Times that a repair is tried again, after growing pauses of two minutes in all, before it waits
+/// for a segment to come.
+pub const REPAIR_RETRIES_MAX: u32 = 8;
+
 /// Sizes in bytes that a compiled regular expression is given, the least first; one that needs more
 /// is refused.
 pub const PROGRAM_BYTES: [usize; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10];

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pending::PutName;
 
+/// No drain and no task: those have random identities.
+pub(crate) const NO_JOB: u128 = 0;
+
 /// What a copy is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -18,6 +21,8 @@ pub(crate) enum Purpose {
     Copy,
     /// An object that is read often and lies on a disk alone gets a replica in memory.
     Promotion,
+    /// An object that lost a replica with its segment gets another one.
+    Repair,
 }
 
 impl Purpose {
@@ -66,6 +71,9 @@ pub(crate) struct ReplicaMoves {
     tasks_of_client: BTreeMap<u128, u32>,
     tasks: u32,
     promotions: u32,
+    /// Those for repairs, by client.
+    repairs_of_client: BTreeMap<u128, u32>,
+    repairs: u32,
 }
 
 impl ReplicaMoves {
@@ -79,6 +87,10 @@ impl ReplicaMoves {
         if started.purpose.is_of_task() {
             *self.tasks_of_client.entry(started.client).or_default() += 1;
             self.tasks += 1;
+        }
+        if started.purpose == Purpose::Repair {
+            *self.repairs_of_client.entry(started.client).or_default() += 1;
+            self.repairs += 1;
         }
         debug_assert_ne!(started.source, started.target);
         let before = self.by_object.insert(object, started);
@@ -98,6 +110,10 @@ impl ReplicaMoves {
         if ended.purpose.is_of_task() {
             count_down(&mut self.tasks_of_client, ended.client);
             self.tasks -= 1;
+        }
+        if ended.purpose == Purpose::Repair {
+            count_down(&mut self.repairs_of_client, ended.client);
+            self.repairs -= 1;
         }
         Some(ended)
     }
@@ -137,6 +153,21 @@ impl ReplicaMoves {
         self.promotions
     }
 
+    /// Moves for repairs.
+    pub(crate) fn repairs(&self) -> u32 {
+        self.repairs
+    }
+
+    /// Moves for repairs in the hands of a client, or waiting for it.
+    pub(crate) fn repairs_of(&self, client: u128) -> u32 {
+        self.repairs_of_client.get(&client).copied().unwrap_or_default()
+    }
+
+    /// The clients that have moves for repairs in hand, or are to take some.
+    pub(crate) fn repairers(&self) -> impl Iterator<Item = u128> + '_ {
+        self.repairs_of_client.keys().copied()
+    }
+
     /// Moves of tasks in the hands of a client, or waiting for it.
     pub(crate) fn tasks_of(&self, client: u128) -> u32 {
         self.tasks_of_client.get(&client).copied().unwrap_or_default()
@@ -150,6 +181,7 @@ impl ReplicaMoves {
     pub(crate) fn check(&self) {
         let mut of_job: BTreeMap<u128, u32> = BTreeMap::new();
         let mut of_client: BTreeMap<u128, u32> = BTreeMap::new();
+        let mut repairs_of: BTreeMap<u128, u32> = BTreeMap::new();
         let (mut waiting, mut tasks, mut promotions) = (0, 0, 0);
         for (object, under_way) in self.iter() {
             let deadline = (under_way.deadline_ms, object);
@@ -165,7 +197,12 @@ impl ReplicaMoves {
                 *of_client.entry(under_way.client).or_default() += 1;
                 tasks += 1;
             }
+            if under_way.purpose == Purpose::Repair {
+                *repairs_of.entry(under_way.client).or_default() += 1;
+            }
         }
+        assert_eq!(self.repairs, repairs_of.values().sum::<u32>());
+        assert_eq!(self.repairs_of_client, repairs_of);
         assert_eq!(self.by_deadline.len(), self.by_object.len());
         assert_eq!((self.waiting.len(), self.tasks), (waiting, tasks));
         assert_eq!(self.promotions, promotions);

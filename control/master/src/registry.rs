@@ -30,7 +30,7 @@ pub use jobs::{DrainJob, JobState};
 pub use segment_state::{SegmentState, SegmentView};
 pub use tasks::{TaskKind, TaskRecord, TaskSettings, TaskState};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perigee_schemas::{SegmentKind, Status};
@@ -90,6 +90,8 @@ pub struct Registry {
     events: Vec<SegmentEvent>,
     jobs: Jobs,
     tasks: TaskTable,
+    /// Clients that have copies for repairs in hand, or are to take some.
+    repairers: BTreeSet<u128>,
 }
 
 impl Registry {
@@ -106,6 +108,7 @@ impl Registry {
             events: Vec::new(),
             jobs: Jobs::default(),
             tasks: TaskTable::default(),
+            repairers: BTreeSet::new(),
             settings,
         }
     }

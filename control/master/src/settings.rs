@@ -51,6 +51,8 @@ pub struct ShardSettings {
     pub put_release_timeout_ms: u64,
     /// Times that a copy which a task asked for is tried again.
     pub task_retries_max: u32,
+    /// Whether objects that lost a replica with its segment get another one.
+    pub repairs: bool,
     /// How segments are chosen for new replicas.
     pub strategy: Strategy,
     /// What is evicted first.
@@ -81,6 +83,7 @@ impl Default for ShardSettings {
             put_discard_timeout_ms: 30_000,
             put_release_timeout_ms: 600_000,
             task_retries_max: 10,
+            repairs: true,
             strategy: Strategy::Random,
             policy: PolicyName::default(),
             offload: None,

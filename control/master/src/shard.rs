@@ -3,7 +3,7 @@
 //! out.
 //!
 //! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`, `Space`,
-//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`, `Demotions`,
+//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`, `Wishes`, `Demotions`,
 //! `Tombstones`. The files below hold what spans
 //! parts, one call or one step of several calls each.
 
@@ -37,7 +37,8 @@ mod read;
 mod rebuild;
 mod relocate;
 mod remove;
-
+mod repair;
+mod repair_turn;
 mod scan;
 mod scan_position;
 mod space;
@@ -60,6 +61,7 @@ pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
 pub use pattern::Pattern;
 pub use put_start::{Effort, PutStart};
+pub use repair_turn::RepairTurn;
 pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
@@ -84,6 +86,7 @@ use crate::space::Space;
 use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
+use crate::wishes::Wishes;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -103,6 +106,7 @@ pub struct KeyShard {
     groups: Groups,
     clock: TouchClock,
     relocation: Relocation,
+    wishes: Wishes,
     demotions: Demotions,
     hits: HitSketch,
     tombstones: Tombstones,
@@ -139,6 +143,7 @@ impl KeyShard {
             groups: Groups::new(groups, index),
             clock: TouchClock::default(),
             relocation: Relocation::default(),
+            wishes: Wishes::default(),
             demotions: Demotions::default(),
             hits: HitSketch::default(),
             tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
@@ -176,6 +181,8 @@ impl KeyShard {
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
             demotions: self.demotions.len() as u64,
+            repairs: self.wishes.len() as u64,
+            repairs_put_off: self.wishes.count_put_off() as u64,
             promotions: self.relocation.moves().promotions().into(),
             tombstones: self.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),

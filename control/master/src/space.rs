@@ -247,6 +247,14 @@ impl Space {
         })
     }
 
+    /// Whether `bytes` more bytes fill no more of a segment than a part of it.
+    pub(crate) fn stays_below(&self, segment: u32, bytes: u64, ratio: f64) -> bool {
+        self.get(segment).filter(|share| share.is_live()).is_some_and(|share| {
+            let used_bytes = share.allocator.used().saturating_add(bytes);
+            used_bytes as f64 <= ratio * share.usable_bytes() as f64
+        })
+    }
+
     /// Gives up to `bytes` free bytes of a segment away, in one piece.
     pub(crate) fn cede(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
         let share = self.get_mut(segment).filter(|share| share.is_readable())?;

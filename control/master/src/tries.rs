@@ -36,6 +36,11 @@ impl Tries {
         self.failed
     }
 
+    /// When the next try may be made, if there is one.
+    pub(crate) fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
     /// Why it is not tried any more.
     pub(crate) fn given_up(&self) -> Option<Status> {
         self.given_up

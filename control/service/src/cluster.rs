@@ -19,6 +19,8 @@ mod merge;
 mod rebuild;
 mod rebuild_window;
 mod registry_calls;
+mod repair_bell;
+mod repairs;
 mod scatter;
 mod segment_use;
 mod settings;

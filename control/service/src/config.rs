@@ -38,6 +38,8 @@ pub struct MasterConfig {
     pub offload: Option<OffloadSettings>,
     /// Whether objects come back from there to memory.
     pub promotion: Option<PromotionSettings>,
+    /// Whether objects that lost a replica with its node get another one.
+    pub repairs: bool,
     /// Unfinished writes.
     pub writes: WriteConfig,
     /// Copies and moves of single objects.

@@ -78,12 +78,17 @@ impl Registry {
     /// Whether objects in segments of a client are being moved or copied, so that it has to ask for
     /// moves.
     pub fn has_moves(&self, client: u128) -> bool {
-        if self.tasks.concern(client) {
+        if self.tasks.concern(client) || self.repairers.contains(&client) {
             return true;
         }
         let active = self.jobs.active().iter();
         let mut jobs = active.filter_map(|id| self.jobs.get(*id));
         jobs.any(|job| job.owners.contains(&client))
+    }
+
+    /// The clients that all shards together want copies for repairs from.
+    pub fn note_repairers(&mut self, clients: BTreeSet<u128>) {
+        self.repairers = clients;
     }
 
     /// What all shards together are to do next for a job; its `allowance` is to be shared between

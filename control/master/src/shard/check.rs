@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perigee_allocator::Extent;
 
 use crate::list_name::ListName;
+use crate::moving::Purpose;
 use crate::object::Flags;
 use crate::share::SegmentShare;
 use crate::slab::NONE;
@@ -32,6 +33,7 @@ impl KeyShard {
         self.check_chains();
         self.check_moves();
         self.check_relocation();
+        self.check_wishes();
         self.check_disks();
         self.check_demotions();
         self.check_quotas();
@@ -157,6 +159,17 @@ impl KeyShard {
         let generations = self.replicas.iter().map(|(_, it)| it.generation);
         let there: BTreeSet<u64> = generations.collect();
         self.relocation.check(|generation| there.contains(&generation));
+    }
+
+    /// Only what has bytes is to have more of them.
+    fn check_wishes(&self) {
+        self.wishes.check(|object| {
+            assert_ne!(self.keys[object].first, NONE, "object {object} can be copied");
+            self.relocation.of(object).is_some_and(|it| it.purpose == Purpose::Repair)
+        });
+        let repairs =
+            self.relocation.moves().iter().filter(|(_, it)| it.purpose == Purpose::Repair);
+        repairs.for_each(|(object, _)| assert!(self.wishes.replicas(object) > 1, "{object}"));
     }
 
     fn check_group(&self, id: u32) {

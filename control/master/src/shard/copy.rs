@@ -53,7 +53,10 @@ impl KeyShard {
         missing: &mut MissingRoom,
     ) -> CopyStep {
         let Destination::Open(open) = destination else {
-            if purpose != Purpose::Copy {
+            if matches!(purpose, Purpose::Drain | Purpose::Move) {
+                if purpose == Purpose::Drain {
+                    self.note_loss(source);
+                }
                 self.drop_complete(source);
             }
             return CopyStep::NotNeeded;
@@ -131,7 +134,7 @@ impl KeyShard {
 }
 
 impl MissingRoom {
-    fn note(&mut self, segments: Vec<u32>, bytes: u64) {
+    pub(super) fn note(&mut self, segments: Vec<u32>, bytes: u64) {
         self.segments.extend(segments);
         self.waiting_bytes = self.waiting_bytes.saturating_add(bytes);
         self.longest_bytes = self.longest_bytes.max(bytes);
@@ -139,6 +142,11 @@ impl MissingRoom {
 
     fn is_none(&self) -> bool {
         self.waiting_bytes == 0
+    }
+
+    /// Bytes that found no room.
+    pub(super) fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
     }
 
     /// The segments that were full.

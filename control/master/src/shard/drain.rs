@@ -2,6 +2,8 @@
 //! Invariant: one turn looks at a bounded number of replicas, and no more moves are under way than
 //! were allowed.
 
+use perigee_schemas::extent::extent_bytes;
+
 use crate::draining::{Drain, DrainOrder, DrainReport};
 use crate::moving::Purpose;
 use crate::share::SegmentShare;
@@ -66,7 +68,7 @@ impl KeyShard {
         if !is_complete || under_way.is_some() || !drain.may_try(generation, self.now_ms) {
             return drain.leave();
         }
-        let destination = self.destination(drain, &order.targets, object);
+        let destination = self.destination(drain, &order.targets, id);
         match self.copy(order.job, Purpose::Drain, id, destination, missing) {
             CopyStep::Begun(_) => {}
             CopyStep::NotNeeded => {
@@ -80,11 +82,13 @@ impl KeyShard {
         }
     }
 
-    /// The targets that do not hold the object and are not left alone.
-    fn destination(&self, drain: &Drain, targets: &[u32], object: u32) -> Destination {
+    /// The targets for a replica: those that do not hold its object and are not left alone, on
+    /// hosts without another replica if there is room.
+    fn destination(&self, drain: &Drain, targets: &[u32], id: u32) -> Destination {
         let live = self.space.live().iter().copied();
         let mut open: Vec<u32> =
             live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
+        let object = self.replicas[id].object;
         let complete = self.keys[object].first;
         let held = |segment: &u32| {
             self.replicas.chain(complete).any(|id| self.replicas[id].segment == *segment)
@@ -96,6 +100,17 @@ impl KeyShard {
             let taken = held(segment) || self.is_written_in(object, *segment);
             !taken && drain.may_use(*segment, self.now_ms)
         });
+        let source = self.replicas[id].segment;
+        let others = self.replicas.chain(complete).map(|id| self.replicas[id].segment);
+        let others: Vec<u32> = others.filter(|segment| *segment != source).collect();
+        let bytes = extent_bytes(self.replicas[id].payload_bytes);
+        let is_better = |segment: &u32| {
+            let is_apart = others.iter().all(|other| !self.space.is_same_host(*segment, *other));
+            is_apart && self.space.stays_below(*segment, bytes, 1.0)
+        };
+        if open.iter().any(is_better) {
+            open.retain(is_better);
+        }
         Destination::Open(open)
     }
 }

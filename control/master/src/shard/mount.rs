@@ -46,6 +46,7 @@ impl KeyShard {
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
         self.weigh_quotas();
+        self.wishes.recall();
     }
 
     fn unmount(&mut self, segment: u32) {

@@ -4,13 +4,10 @@
 
 use perigee_schemas::extent::extent_bytes;
 
-use crate::moving::Purpose;
+use crate::moving::{NO_JOB, Purpose};
 use crate::object::Flags;
 
 use super::KeyShard;
-
-/// No drain and no task: those have random identities.
-const NO_JOB: u128 = 0;
 
 impl KeyShard {
     /// A key was read; if it lies on a disk alone, and is read often, it is copied to memory.

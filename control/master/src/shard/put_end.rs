@@ -164,6 +164,7 @@ impl KeyShard {
         }
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
+        self.wishes.forget(object);
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
         self.note_commits(pending.first);

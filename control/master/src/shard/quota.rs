@@ -90,7 +90,9 @@ impl KeyShard {
                 account.charge(bytes);
                 true
             }
-            Purpose::Copy | Purpose::Promotion => account.try_charge(bytes).is_ok(),
+            Purpose::Copy | Purpose::Promotion | Purpose::Repair => {
+                account.try_charge(bytes).is_ok()
+            }
         }
     }
 

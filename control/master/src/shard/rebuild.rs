@@ -52,6 +52,7 @@ impl KeyShard {
         });
         if announced.is_last {
             self.space.end_rebuild(segment);
+            self.wishes.recall();
         }
         Ok(adopted)
     }

@@ -101,7 +101,9 @@ impl KeyShard {
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
         match done.purpose {
-            Purpose::Copy => self.replicas.put_behind(done.target, done.source),
+            Purpose::Copy | Purpose::Repair => {
+                self.replicas.put_behind(done.target, done.source);
+            }
             Purpose::Promotion => {
                 self.replicas.put_before(done.target, self.keys[object].first);
                 self.keys[object].first = done.target;
@@ -113,9 +115,16 @@ impl KeyShard {
         self.enlist(done.target, list);
         self.note(done.target, RecordOp::Commit);
         self.counters.relocation(done.purpose).ended += 1;
-        if done.purpose != Purpose::Promotion {
-            self.counters.moved_replicas += 1;
-            self.counters.moved_bytes += payload_bytes;
+        match done.purpose {
+            Purpose::Drain | Purpose::Move | Purpose::Copy => {
+                self.counters.moved_replicas += 1;
+                self.counters.moved_bytes += payload_bytes;
+            }
+            Purpose::Repair => {
+                self.wishes.note_done(object);
+                self.wishes.set_due(object, self.now_ms);
+            }
+            Purpose::Promotion => {}
         }
     }
 
@@ -142,6 +151,9 @@ impl KeyShard {
         let generation = self.replicas[failed.source].generation;
         let suspect = in_flight.then_some(target);
         self.relocation.note_failure(failed.job, generation, suspect, self.now_ms, status);
+        if failed.purpose == Purpose::Repair {
+            self.wishes.note_failure(object, self.now_ms, status);
+        }
     }
 
     /// Drops the target of a move. If bytes may still arrive there, its space is quarantined like
@@ -158,6 +170,9 @@ impl KeyShard {
             None => Reuse::Now,
         };
         debug_assert_eq!(self.replicas[ended.target].list(), ListName::Held);
+        if ended.purpose == Purpose::Repair {
+            self.wishes.set_due(object, self.now_ms);
+        }
         self.drop_replica(ended.target, reuse);
     }
 

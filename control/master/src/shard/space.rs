@@ -131,6 +131,7 @@ impl KeyShard {
             unfinished.find(|first| self.replicas.chain(*first).any(|other| other == id))
         else {
             drop(unfinished);
+            self.note_loss(id);
             return self.drop_complete(id);
         };
         drop(unfinished);
@@ -147,6 +148,7 @@ impl KeyShard {
         if first != NONE {
             return;
         }
+        self.wishes.forget(object);
         self.forget_overtaken(object);
         if self.rebuild.announced(object).is_some() {
             self.rebuild.note_change(self.keys[object].hash());

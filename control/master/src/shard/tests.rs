@@ -17,6 +17,7 @@ mod placement;
 mod puts;
 mod quotas;
 mod removal;
+mod repairs;
 mod reports;
 mod segments;
 mod tasks;

@@ -150,6 +150,19 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .ours(),
     Family::gauge(
+        "perigee_repairs_pending",
+        "objects",
+        "Objects that lost a replica with its node and wait for another one",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_repairs_total",
+        "replicas",
+        "Lost replicas: made again, copies that failed, and those given up because too many waited",
+    )
+    .labelled(&["result"])
+    .ours(),
+    Family::gauge(
         "perigee_demotions_active",
         "objects",
         "Objects on their way from memory to an SSD of their owner",

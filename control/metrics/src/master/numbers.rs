@@ -110,6 +110,12 @@ pub struct MasterNumbers {
     pub copies: [u64; 3],
     /// Copies in place of a replica: started, ended, revoked.
     pub replacements: [u64; 3],
+    /// Objects that are to have more replicas because they lost some.
+    pub repairs: u64,
+    /// Copies for those: started, ended, revoked.
+    pub repaired: [u64; 3],
+    /// Objects that lost a replica and get no other one, because too many waited.
+    pub repairs_dropped: u64,
     /// Clients that stopped pinging.
     pub clients_expired: u64,
     /// Payload bytes of the copies on disks.
@@ -188,7 +194,10 @@ impl MasterNumbers {
         for step in 0..3 {
             self.copies[step] += other.copies[step];
             self.replacements[step] += other.replacements[step];
+            self.repaired[step] += other.repaired[step];
         }
+        self.repairs += other.repairs;
+        self.repairs_dropped += other.repairs_dropped;
         self.clients_expired += other.clients_expired;
         self.merge_disks(&other);
     }

@@ -125,6 +125,7 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
         ("perigee_clients_expired_total", numbers.clients_expired),
         ("perigee_moves_active", numbers.moves),
         ("perigee_moved_bytes_total", numbers.moved_bytes),
+        ("perigee_repairs_pending", numbers.repairs),
         ("perigee_lease_probe_breaks_total", numbers.probe_leases_broken),
     ] {
         samples.value(name, &[], value);
@@ -140,6 +141,10 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     let moves = "perigee_moves_total";
     samples.value(moves, &["moved"], numbers.moved_replicas);
     samples.value(moves, &["failed"], numbers.failed_moves);
+    let repairs = "perigee_repairs_total";
+    samples.value(repairs, &["repaired"], numbers.repaired[1]);
+    samples.value(repairs, &["failed"], numbers.repaired[2]);
+    samples.value(repairs, &["dropped"], numbers.repairs_dropped);
     let steps = [
         ("master_copy_start_requests_total", numbers.copies[0]),
         ("master_copy_end_requests_total", numbers.copies[1]),

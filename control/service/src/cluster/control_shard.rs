@@ -7,6 +7,7 @@ use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
 use super::rebuild_window::{Awaited, RebuildWindow};
+use super::repair_bell::RepairBell;
 use super::shortage::ShortageLog;
 use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
@@ -48,6 +49,7 @@ impl<E: Environment> std::fmt::Debug for Member<E> {
 pub(super) struct MasterWide {
     listings: Listings,
     window: RebuildWindow,
+    repairs: RepairBell,
 }
 
 /// State of one shard. Only its own thread touches it.
@@ -73,6 +75,7 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) followers: Followers<E>,
     /// What all shards know of the restart of the master.
     pub(super) window: RebuildWindow,
+    pub(super) repairs: RepairBell,
     /// What calls wait for here.
     pub(super) awaited: Cell<Awaited>,
     /// When the shard began.
@@ -91,12 +94,13 @@ impl<E: Environment> ControlShard<E> {
         cells: Arc<MasterCells>,
         epoch: u64,
         expiry_listener: Option<Sender<Vec<String>>>,
-        MasterWide { listings, window }: MasterWide,
+        MasterWide { listings, window, repairs }: MasterWide,
     ) -> Self {
         Self {
             began: environment.now(),
             followers: Followers::default(),
             window,
+            repairs,
             awaited: Cell::default(),
             environment,
             index: keys.settings().index,
@@ -164,11 +168,13 @@ impl<E: Environment> ControlShard<E> {
             self.borrow_for_watermark().await;
             let now_ms = self.now_ms();
             self.shortage.report(self.index, &self.keys.borrow(), now_ms);
+            self.ring_for_repairs();
             let mut pause = pace;
             if self.registry.is_some() {
                 self.expire_clients();
                 let draining = self.turn_drains().await;
-                if self.turn_tasks().await || draining {
+                let repairing = self.turn_repairs().await;
+                if self.turn_tasks().await || draining || repairing {
                     pause = pace / MOVING_TICKS;
                 }
             }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub(super) enum CopiesFor {
     /// All tasks.
     Tasks,
+    /// All repairs.
+    Repairs,
     /// This drain job.
     Drain(u128),
 }

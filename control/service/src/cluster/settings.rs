@@ -61,6 +61,7 @@ pub(super) fn key_settings(
         put_discard_timeout_ms: config.writes.discard_timeout_ms,
         put_release_timeout_ms: config.writes.release_timeout_ms,
         task_retries_max: config.tasks.retries_max,
+        repairs: config.repairs,
         strategy: match config.allocation {
             AllocationStrategy::Random => Strategy::Random,
             AllocationStrategy::LocalFirst => Strategy::LocalFirst,

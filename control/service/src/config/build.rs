@@ -37,6 +37,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         },
         offload: offload(settings, &mut warnings),
         promotion: promotion(settings, &mut warnings),
+        repairs: settings.bool("replica_repair"),
         writes: write_config(settings, &mut warnings),
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),

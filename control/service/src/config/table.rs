@@ -34,7 +34,7 @@ pub const MASTER: Program = Program {
         ("Serving", serving::FLAGS),
         ("Leases, eviction, allocation", objects::FLAGS),
         ("SSD and file tiers", disk::FLAGS),
-        ("Dynamic replication", replication::FLAGS),
+        ("Replicas", replication::FLAGS),
         ("KV events", events::FLAGS),
         ("High availability, operation log, snapshots", availability::FLAGS),
         ("Tenants and background tasks", tenants::FLAGS),

@@ -4,9 +4,9 @@
 //! Promised: bytes that are found are the ones that were put; no older ones come after a put that
 //! was acknowledged, and none after a removal; while a lease runs they are not overwritten; every
 //! call ends within its bound; without a fault whatever began goes well; hard-pinned keys stay; a
-//! put replaces only what it may; a lease keeps its key from a removal that is not forced; no two
-//! records of the master disagree at any time; when every key is removed, no space is lost, and the
-//! shards hold each byte of each mounted segment once.
+//! put replaces only what it may; repairs end; a lease keeps its key from a removal that is not
+//! forced; no two records of the master disagree at any time; when every key is removed, no space
+//! is lost, and the shards hold each byte of each mounted segment once.
 
 mod client;
 mod contract;
@@ -115,6 +115,7 @@ impl Play {
         self.world.until(move || has_drained.get()).await;
         self.contract.note_peace();
         self.world.sleep(RELEASED).await;
+        self.master.check_repairs_have_ended();
         if self.contract.trials() == Trials::Nodes {
             self.restart_node().await;
         }

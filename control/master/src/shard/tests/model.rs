@@ -14,6 +14,7 @@ use perigee_schemas::TenantId;
 use perigee_schemas::disk_address::DiskAddress;
 
 use crate::key::hash_key;
+use crate::moving::Purpose;
 
 use super::{
     AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, KeyShard,
@@ -157,6 +158,8 @@ struct Model {
     next_segment: u32,
     /// Copies that clients are writing or have not reported as ended.
     copying: Vec<Copying>,
+    /// Copies for repairs after the last turn.
+    repairs: u32,
     consumer: Consumer,
     follower: Follower,
     disk: Disk,
@@ -169,6 +172,8 @@ struct Model {
 struct Copying {
     task: MoveTask,
     claim: Claim,
+    /// Its source stays.
+    is_repair: bool,
 }
 
 fn tenant(key: usize) -> TenantId {
@@ -214,6 +219,7 @@ impl Model {
             puts: 0,
             next_segment: 2,
             copying: Vec::new(),
+            repairs: 0,
         }
     }
 
@@ -407,7 +413,10 @@ impl Model {
             allowance,
         };
         let report = self.stage.shard.drain_turn(self.stage.now_ms, &order);
-        assert!(u64::from(report.active) == self.stage.shard.gauges().moves);
+        let repairs = self.stage.shard.repair_turn(self.stage.now_ms, allowance);
+        assert!(repairs.active <= allowance.max(self.repairs), "no more than were allowed");
+        self.repairs = repairs.active;
+        assert_eq!(u64::from(report.active + repairs.active), self.stage.shard.gauges().moves);
     }
 
     /// Every owner of a segment takes what is there for it.
@@ -422,7 +431,10 @@ impl Model {
                     "what is copied was completed with this checksum"
                 );
                 assert_ne!(task.source.segment, task.target.segment);
-                self.copying.push(Copying { task, claim });
+                let shard = &self.stage.shard;
+                let under_way = shard.keys.find(&task.key).and_then(|it| shard.relocation.of(it));
+                let is_repair = under_way.is_some_and(|it| it.purpose == Purpose::Repair);
+                self.copying.push(Copying { task, claim, is_repair });
             }
         }
     }
@@ -431,7 +443,7 @@ impl Model {
         if self.copying.is_empty() {
             return;
         }
-        let Copying { task, claim } = self.copying.remove(0);
+        let Copying { task, claim, is_repair } = self.copying.remove(0);
         let in_flight = in_flight && !good;
         let client = 100 + u128::from(task.source.segment);
         let before = self.stage.peek(std::str::from_utf8(&task.key).unwrap());
@@ -450,8 +462,10 @@ impl Model {
         }
         let after = self.stage.peek(std::str::from_utf8(&task.key).unwrap());
         let has = |generation| after.iter().any(|at| at.generation == generation);
-        if out == [0] && good {
-            assert!(has(task.target.generation) && !has(task.source.generation));
+        let is_there = self.stage.shard.segment(task.target.segment).is_some();
+        if out == [0] && good && is_there {
+            assert!(has(task.target.generation));
+            assert_eq!(has(task.source.generation), is_repair, "only a repair adds a replica");
             self.completed.insert(task.target.generation, task.checksum);
         } else {
             assert_eq!(before, after, "a move that does not succeed changes no key");

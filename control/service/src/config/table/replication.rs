@@ -1,4 +1,4 @@
-//! Settings of replication by heat. Invariant: the number of replicas a writer asked for is never
+//! Settings of replicas: those that are lost, and those by heat. Invariant: the number of replicas a writer asked for is never
 //! lowered by them.
 
 use perigee_flags::{Flag, ValueKind};
@@ -6,6 +6,12 @@ use perigee_flags::{Flag, ValueKind};
 const FEATURE: &str = "dynamic replication";
 
 pub(super) const FLAGS: &[Flag] = &[
+    Flag::new(
+        "replica_repair",
+        ValueKind::Bool,
+        "true",
+        "Copy what lost one of several replicas with its node until it has as many again",
+    ),
     Flag::new(
         "dynamic_replication_mode",
         ValueKind::Text,

@@ -210,6 +210,17 @@ impl Master {
         held
     }
 
+    /// Ends the run if an object that lost a replica still waits for something else than room.
+    pub(super) fn check_repairs_have_ended(&self) {
+        for shard in self.shards.borrow().iter() {
+            let ShardGauges { repairs, repairs_put_off, .. } = shard.gauges();
+            self.world.note("repaired", shard.counters().repairs.ended, repairs);
+            self.world.check(repairs == repairs_put_off, || {
+                format!("Of {repairs} objects that lost a replica {repairs_put_off} wait for room")
+            });
+        }
+    }
+
     /// Ends the run unless an empty store uses nothing.
     pub(super) fn check_nothing_is_used(&self) {
         let used = |gauges: ShardGauges| {

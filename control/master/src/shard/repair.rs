@@ -1,0 +1,138 @@
+//! Repair: an object that lost a replica with its segment gets another one.
+//! Invariant: a repair evicts nothing and fills no segment beyond the watermark, and copies lie on
+//! hosts without one as long as there are any.
+
+use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
+
+use crate::limits::{
+    NEEDS_MAX, REPAIR_MOVES_PER_CLIENT_MAX, REPAIR_STEP_MAX, RETRY_PAUSE_MS, WISHES_MAX,
+};
+use crate::loan::Need;
+use crate::moving::{NO_JOB, Purpose};
+use crate::object::Flags;
+
+use super::KeyShard;
+use super::copy::{CopyStep, Destination, MissingRoom};
+use super::repair_turn::RepairTurn;
+
+impl KeyShard {
+    /// A complete replica is about to go for a reason that its writer does not want: if others
+    /// stay, the object is to have as many as before.
+    pub(super) fn note_loss(&mut self, id: u32) {
+        if !self.settings.repairs || self.replicas[id].is_on_disk() {
+            return;
+        }
+        let object = self.replicas[id].object;
+        let in_memory = self.replicas.chain(self.keys[object].first);
+        let in_memory = in_memory.filter(|other| !self.replicas[*other].is_on_disk());
+        let (mut before, mut stays) = (0, false);
+        for other in in_memory {
+            before += 1;
+            stays |= other != id && self.is_readable(other);
+        }
+        let most = (WISHES_MAX / self.settings.count).max(1);
+        if stays && !self.wishes.add(object, before, self.now_ms, most) {
+            self.counters.repairs_dropped += 1;
+        }
+    }
+
+    /// Whether a turn of repairs has something to do.
+    pub fn wants_repairs(&self, now_ms: u64) -> bool {
+        self.wishes.are_due(self.now_ms.max(now_ms))
+    }
+
+    /// Goes on with repairs, so far that no more than `allowance` copies for them are under way; to
+    /// be called again and again while there are any.
+    pub fn repair_turn(&mut self, now_ms: u64, allowance: u32) -> RepairTurn {
+        self.begin(now_ms);
+        let mut missing = MissingRoom::default();
+        for object in self.wishes.next(self.now_ms, REPAIR_STEP_MAX) {
+            if self.relocation.moves().repairs() >= allowance {
+                break;
+            }
+            self.go_on_with_repair(object, &mut missing);
+        }
+        RepairTurn {
+            active: self.relocation.moves().repairs(),
+            carriers: self.relocation.moves().repairers().collect(),
+            needs: self.needs_of_repairs(&missing),
+        }
+    }
+
+    /// Begins the next copy of an object that is due.
+    fn go_on_with_repair(&mut self, object: u32, missing: &mut MissingRoom) {
+        let complete = self.replicas.chain(self.keys[object].first);
+        let in_memory = |id: &u32| !self.replicas[*id].is_on_disk() && self.is_readable(*id);
+        let there: Vec<u32> = complete.filter(in_memory).collect();
+        if there.is_empty() || there.len() >= self.wishes.replicas(object) as usize {
+            return self.wishes.forget(object);
+        }
+        let is_busy =
+            self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
+        let Some(source) = self.source_of_repair(object, &there).filter(|_| !is_busy) else {
+            return self.wishes.set_due(object, self.now_ms.saturating_add(RETRY_PAUSE_MS));
+        };
+        let open = self.open_beside(object, &there);
+        if open.is_empty() {
+            return self.wishes.put_off(object);
+        }
+        let bytes = extent_bytes(self.replicas[source].payload_bytes);
+        let ratio = self.settings.watermark_ratio;
+        let roomy = open.iter().copied().filter(|it| self.space.stays_below(*it, bytes, ratio));
+        let roomy: Vec<u32> = roomy.collect();
+        if roomy.is_empty() {
+            missing.note(open, bytes);
+            return self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
+        }
+        match self.copy(NO_JOB, Purpose::Repair, source, Destination::Open(roomy), missing) {
+            CopyStep::Begun(_) => self.wishes.begin(object),
+            CopyStep::NoRoom | CopyStep::NotNeeded => {
+                self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
+            }
+        }
+    }
+
+    /// The replica to copy: another one after each failure, and none of an owner that has enough to
+    /// do.
+    fn source_of_repair(&self, object: u32, there: &[u32]) -> Option<u32> {
+        let moves = self.relocation.moves();
+        let is_idle =
+            |id: &u32| moves.repairs_of(self.carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
+        let first = self.wishes.failed(object) as usize % there.len();
+        there[first..].iter().chain(&there[..first]).copied().find(is_idle)
+    }
+
+    /// Where one more replica of an object may go: to hosts that have none, if there are any.
+    fn open_beside(&self, object: u32, there: &[u32]) -> Vec<u32> {
+        let held = |segment: &u32| there.iter().any(|id| self.replicas[*id].segment == *segment);
+        let shared = |segment: &u32| {
+            let mut others = there.iter().map(|id| self.replicas[*id].segment);
+            others.any(|other| self.space.is_same_host(*segment, other))
+        };
+        let mut open = self.space.live().to_vec();
+        open.retain(|segment| !held(segment) && !self.is_written_in(object, *segment));
+        if open.iter().any(|segment| !shared(segment)) {
+            open.retain(|segment| !shared(segment));
+        }
+        open
+    }
+
+    /// What to ask the other shards for, so that all are equally full where repairs found no room.
+    fn needs_of_repairs(&self, missing: &MissingRoom) -> Vec<Need> {
+        let open = missing.segments().into_iter().filter(|segment| self.may_borrow_in(*segment));
+        let need = |segment: u32| {
+            let allocator = &self.space.get(segment)?.allocator;
+            Some(Need {
+                segment,
+                used_bytes: allocator.used().saturating_add(missing.waiting_bytes()),
+                held_bytes: allocator.capacity(),
+                waiting_bytes: 0,
+                longest_bytes: 0,
+                // Nothing is evicted for it.
+                victim_idle_ms: u64::MAX,
+            })
+        };
+        open.take(NEEDS_MAX).filter_map(need).collect()
+    }
+}
