@@ -164,7 +164,6 @@ impl KeyShard {
         }
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
-        self.wishes.forget(object);
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         self.set_soft_pin(object, soft_end_ms);
         self.note_commits(pending.first);
@@ -177,6 +176,7 @@ impl KeyShard {
         self.rebuild.forget(object);
         let payload_bytes = self.replicas[pending.first].payload_bytes;
         self.counters.count_value(payload_bytes);
+        self.wishes.forget(object);
         self.report_key(KeyChange::Stored, object, pending.first);
     }
 

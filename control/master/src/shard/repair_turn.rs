@@ -1,5 +1,5 @@
-//! What a shard says after a turn of its repairs. Invariant: each client that has a copy in hand, or
-//! is to take one, is named.
+//! What a shard says after a turn of its repairs. Invariant: each client that has a copy in hand,
+//! or is to take one, is named.
 
 use crate::loan::Need;
 

@@ -1,5 +1,5 @@
-//! Settings of replicas: those that are lost, and those by heat. Invariant: the number of replicas a writer asked for is never
-//! lowered by them.
+//! Settings of replicas: those that are lost, and those by heat. Invariant: the number of replicas
+//! a writer asked for is never lowered by them.
 
 use perigee_flags::{Flag, ValueKind};
 
