@@ -173,7 +173,7 @@ fn a_task_without_a_taker_fails_in_time_and_leaks_no_space() {
 
 #[test]
 fn a_task_whose_source_is_killed_fails_and_other_replicas_stay() {
-    let master = Master::start(&[]);
+    let master = Master::start(&["--replica_repair=false"]);
     let mut source = Node::start(&master, POOL_BYTES);
     let other = Node::start(&master, POOL_BYTES);
     let target = Node::start(&master, POOL_BYTES);
