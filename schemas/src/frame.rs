@@ -3,20 +3,24 @@
 //!
 //! ```text
 //! 0      2        3      4     6          8            12         16            24
-//! | magic | version | zero | kind | reserved | body_bytes | checksum | request     | body ...
+//! | magic | version | zero | kind | marks    | body_bytes | checksum | request     | body ...
 //! ```
 //!
-//! The checksum covers the header without itself and the body. Bulk payload that follows some
+//! The checksum covers the header without itself and the marks, and the body. One mark says that
+//! the body ends with a trailer ([`crate::trace`]). Bulk payload that follows some
 //! frames is not covered: it carries its own block checksums. A header is judged before anything is
 //! allocated for its body.
 
 use crate::limits::FRAME_BODY_BYTES_MAX;
+use crate::trace::{TRAILER_BYTES, Trailer};
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 24;
 /// Version of this layout; it changes only if the header itself does.
 pub const FRAME_VERSION: u8 = 1;
 const MAGIC: u16 = 0x4750;
+/// In the first byte of the marks: the body ends with a trailer. Older peers do not look there.
+const HAS_TRAILER: u8 = 1;
 
 /// What the body of a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +108,8 @@ impl MessageKind {
         MessageKind::Reply,
     ];
 
-    fn from_wire(value: u16) -> Option<MessageKind> {
+    /// The kind with a number; `None` for one that this build does not know.
+    pub fn from_wire(value: u16) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u16 == value)
     }
 }
@@ -150,6 +155,7 @@ pub struct FrameHeader {
     /// Number that ties a reply to its request.
     pub request: u64,
     checksum: u32,
+    has_trailer: bool,
 }
 
 impl FrameHeader {
@@ -170,12 +176,18 @@ impl FrameHeader {
             return Err(FrameError::Length { bytes: body_bytes, limit });
         }
         let request = u64::from(read_u32(bytes, 16)) | (u64::from(read_u32(bytes, 20)) << 32);
-        Ok(FrameHeader { kind, body_bytes, request, checksum: read_u32(bytes, 12) })
+        let (checksum, has_trailer) = (read_u32(bytes, 12), bytes[6] & HAS_TRAILER != 0);
+        Ok(FrameHeader { kind, body_bytes, request, checksum, has_trailer })
+    }
+
+    /// The trailer of the body that came with this header, if it has one.
+    pub fn trailer<'a>(&self, body: &'a [u8]) -> Option<&'a Trailer> {
+        body.last_chunk::<TRAILER_BYTES>().filter(|_| self.has_trailer)
     }
 
     /// Checks a body against the header it came with.
     pub fn check(&self, body: &[u8]) -> Result<(), FrameError> {
-        let found = checksum(&self.encode_unsummed(), body);
+        let found = checksum(&self.encode_unsummed(), body, &[]);
         if found == self.checksum {
             Ok(())
         } else {
@@ -186,11 +198,36 @@ impl FrameHeader {
     /// Writes the header of `body` into the first [`HEADER_BYTES`] of a buffer. The caller sees to
     /// it that the body is within [`FRAME_BODY_BYTES_MAX`]; no peer takes a longer one.
     pub fn encode(kind: MessageKind, request: u64, body: &[u8]) -> [u8; HEADER_BYTES] {
-        debug_assert!(body.len() <= FRAME_BODY_BYTES_MAX);
-        let header = FrameHeader { kind, body_bytes: body.len(), request, checksum: 0 };
+        Self::encode_parts(kind, request, body, None)
+    }
+
+    /// As [`FrameHeader::encode`], for a body that is followed by a trailer, which counts as its
+    /// end.
+    pub fn encode_with_trailer(
+        kind: MessageKind,
+        request: u64,
+        body: &[u8],
+        trailer: &Trailer,
+    ) -> [u8; HEADER_BYTES] {
+        Self::encode_parts(kind, request, body, Some(trailer))
+    }
+
+    fn encode_parts(
+        kind: MessageKind,
+        request: u64,
+        body: &[u8],
+        trailer: Option<&Trailer>,
+    ) -> [u8; HEADER_BYTES] {
+        let end = trailer.map_or(&[][..], |trailer| trailer);
+        let (body_bytes, has_trailer) = (body.len() + end.len(), trailer.is_some());
+        debug_assert!(body_bytes <= FRAME_BODY_BYTES_MAX);
+        let header = FrameHeader { kind, body_bytes, request, checksum: 0, has_trailer };
         let mut bytes = header.encode_unsummed();
-        let sum = checksum(&bytes, body);
+        let sum = checksum(&bytes, body, end);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        if has_trailer {
+            bytes[6] = HAS_TRAILER;
+        }
         bytes
     }
 
@@ -209,10 +246,11 @@ fn read_u32(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn checksum(header: &[u8; HEADER_BYTES], body: &[u8]) -> u32 {
+fn checksum(header: &[u8; HEADER_BYTES], body: &[u8], trailer: &[u8]) -> u32 {
     let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     digest.update(header);
     digest.update(body);
+    digest.update(trailer);
     digest.finalize() as u32
 }
 
@@ -232,6 +270,24 @@ mod tests {
             prop_assert!(header.check(&body).is_ok());
         }
 
+        /// A peer of an older build sees the marks as zero, and the trailer as the body's end.
+        #[test]
+        fn a_trailer_is_found_and_an_older_peer_passes_it_over(
+            request: u64,
+            body in proptest::collection::vec(any::<u8>(), 0..300),
+            trailer: [u8; TRAILER_BYTES],
+        ) {
+            let mut bytes =
+                FrameHeader::encode_with_trailer(MessageKind::Exist, request, &body, &trailer);
+            let whole = [&body[..], &trailer].concat();
+            let header = FrameHeader::decode(&bytes, 4096).unwrap();
+            prop_assert_eq!(header.trailer(&whole), Some(&trailer));
+            bytes[6] = 0;
+            let older = FrameHeader::decode(&bytes, 4096).unwrap();
+            prop_assert_eq!((older.body_bytes, older.trailer(&whole)), (whole.len(), None));
+            prop_assert!(header.check(&whole).is_ok() && older.check(&whole).is_ok());
+        }
+
         #[test]
         fn any_flipped_bit_is_noticed(
             bit in 0usize..8 * (HEADER_BYTES + 40),
@@ -248,7 +304,7 @@ mod tests {
                     decoded.body_bytes != 40 || decoded.check(&whole[HEADER_BYTES..]).is_err()
                 }
             };
-            // Bytes 3, 6 and 7 are zero on the wire and rebuilt as zero: nothing depends on them.
+            // Bytes 3, 6 and 7 are rebuilt as zero; a trailer that is not there has no tag.
             prop_assert!(noticed || matches!(bit / 8, 3 | 6 | 7));
         }
 

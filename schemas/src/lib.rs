@@ -20,6 +20,7 @@ mod segment_kind;
 pub mod session;
 pub mod status;
 pub mod tenant;
+pub mod trace;
 
 pub use direction::Direction;
 pub use disk_health::DiskHealth;

@@ -15,11 +15,13 @@ use crate::limits::{CALL_DEADLINE, CONNECT_DEADLINE, IDLE_CONNECTIONS_MAX};
 use crate::reply::statuses;
 use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
+use perigee_activity::{Span, SpanKind, add_span};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::limits::TENANTS_PROTOCOL;
 use perigee_schemas::message::decode;
 use perigee_schemas::session::{Hello, Role};
 use perigee_schemas::{Identity, Status, TenantId, master};
+use perigee_shard::monotonic;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -218,7 +220,16 @@ impl MasterClient {
             // An older master would let a tenant remove the keys of all.
             hello.protocol_min = hello.protocol_min.max(TENANTS_PROTOCOL);
         }
+        let begun = monotonic();
         let opened = self.address.open(&hello, (self.options.connect_deadline, deadline));
+        if let Err(error) = &opened {
+            let now = monotonic();
+            add_span(now, now.saturating_sub(begun), || {
+                let mut span = Span::new(SpanKind::Master, "", &self.options.address);
+                (span.detail, span.status) = (MessageKind::Hello as u16, error.status().code());
+                span
+            });
+        }
         if let Err(CallError::Unreachable { source, .. }) = &opened
             && source.kind() == std::io::ErrorKind::TimedOut
         {

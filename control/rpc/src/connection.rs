@@ -6,10 +6,12 @@ use crate::returns::{Lease, frame};
 use flatbuffers::FlatBufferBuilder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv};
+use perigee_activity::{Span, SpanKind, add_span, current_context};
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
-use perigee_shard::{SpinWait, is_interrupted, wait_step};
+use perigee_schemas::trace::{ServiceTimes, TRAILER_BYTES};
+use perigee_shard::{SpinWait, is_interrupted, monotonic, wait_step};
 use std::io::{self, IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -23,6 +25,10 @@ pub(crate) struct MasterConnection {
     request: u64,
     epoch: u64,
     protocol: u16,
+    /// The master's address, as spans name it.
+    master: String,
+    /// What was asked for a request that is traced, and when.
+    asked: Option<(MessageKind, Duration)>,
 }
 
 impl MasterConnection {
@@ -43,6 +49,8 @@ impl MasterConnection {
             request: 0,
             epoch: 0,
             protocol: 0,
+            master: address.to_string(),
+            asked: None,
         };
         connection.send([&hello.encode()], deadline)?;
         let header = connection.receive(HELLO_BODY_BYTES_MAX, deadline)?;
@@ -80,15 +88,26 @@ impl MasterConnection {
         let body = std::mem::take(&mut self.builder);
         let sent = {
             let bytes = body.finished_data();
-            let header = FrameHeader::encode(kind, self.request, bytes);
+            let fits = bytes.len() + TRAILER_BYTES <= FRAME_BODY_BYTES_MAX;
+            let trailer = current_context().filter(|_| fits).map(|context| context.encode());
+            self.asked = trailer.is_some().then(|| (kind, monotonic()));
+            let (header, trailer) = match &trailer {
+                None => (FrameHeader::encode(kind, self.request, bytes), &[][..]),
+                Some(trailer) => (
+                    FrameHeader::encode_with_trailer(kind, self.request, bytes, trailer),
+                    &trailer[..],
+                ),
+            };
             // A put may need the space of what is given back; others are answered first. Many
             // leases go in front, too: the master does not read on while it waits for its answer to
             // be taken.
             let in_front = kind == MessageKind::PutStart || given_back.len() > LEASES_BEHIND_MAX;
             match given_back {
-                [] => self.send([&header, bytes], deadline),
-                leases if in_front => self.send([&frame(leases), &header, bytes], deadline),
-                leases => self.send([&header, bytes, &frame(leases)], deadline),
+                [] => self.send([&header, bytes, trailer], deadline),
+                leases if in_front => {
+                    self.send([&frame(leases), &header, bytes, trailer], deadline)
+                }
+                leases => self.send([&header, bytes, trailer, &frame(leases)], deadline),
             }
         };
         self.builder = body;
@@ -97,14 +116,33 @@ impl MasterConnection {
 
     /// Waits for the reply to what was asked last; the returned bytes are its body.
     pub(crate) fn answer(&mut self, deadline: Instant) -> Result<&[u8], CallError> {
-        let header = self.receive(FRAME_BODY_BYTES_MAX, deadline)?;
-        self.refusal(header)?;
+        let received = self.receive(FRAME_BODY_BYTES_MAX, deadline);
+        let received = received.and_then(|header| self.refusal(header).map(|()| header));
+        if let Some((kind, begun)) = self.asked.take() {
+            self.note(kind, begun, &received);
+        }
+        let header = received?;
         if header.request != self.request {
             return Err(
                 io::Error::new(io::ErrorKind::InvalidData, "Reply to another request").into()
             );
         }
         Ok(&self.body)
+    }
+
+    /// Adds a call to the request that this thread works at, with what the master says of it.
+    fn note(&self, kind: MessageKind, begun: Duration, received: &Result<FrameHeader, CallError>) {
+        let now = monotonic();
+        add_span(now, now.saturating_sub(begun), || {
+            let header = received.as_ref().ok();
+            let trailer = header.and_then(|header| header.trailer(&self.body));
+            let times = trailer.and_then(ServiceTimes::decode).unwrap_or_default();
+            let mut span = Span::new(SpanKind::Master, "", &self.master);
+            span.detail = kind as u16;
+            (span.waited_ns, span.served_ns) = (times.waited_ns, times.served_ns);
+            span.status = received.as_ref().err().map_or(0, |error| error.status().code());
+            span
+        });
     }
 
     /// Whether an idle connection is still open and silent.

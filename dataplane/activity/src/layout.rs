@@ -4,6 +4,7 @@
 use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, RINGS, SLOTS};
 use crate::ring_cells::RING_BYTES;
 use crate::socket_counters::SOCKET_COUNTERS;
+use crate::span_ring::SPAN_RING_BYTES;
 use perigee_schemas::{Direction, Route};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -110,6 +111,8 @@ pub(crate) struct PageHeader {
     pub(crate) rings_used: AtomicU32,
     /// Batches of threads that found no ring; a few may be missing, as many threads count them.
     pub(crate) marks_lost: AtomicU64,
+    /// Room for spans behind the rings. Zero in pages of older builds, which have none.
+    pub(crate) spans: AtomicU64,
 }
 
 /// The counters of one writer for one key.
@@ -260,12 +263,13 @@ pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
 /// Bytes of a link in a page of [`OLDER_VERSION`].
 pub(crate) const OLDER_LINK_BYTES: usize = 192;
 pub(crate) const RINGS_OFFSET: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
-pub(crate) const PAGE_BYTES: usize = RINGS_OFFSET + RINGS * RING_BYTES;
+pub(crate) const SPANS_OFFSET: usize = RINGS_OFFSET + RINGS * RING_BYTES;
+pub(crate) const PAGE_BYTES: usize = SPANS_OFFSET + SPAN_RING_BYTES;
 
 const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
 const _: () = assert!(LINK_BYTES == 320 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
-const _: () = assert!(RINGS_OFFSET.is_multiple_of(64));
+const _: () = assert!(RINGS_OFFSET.is_multiple_of(64) && SPANS_OFFSET.is_multiple_of(64));
 
 /// Bucket of a duration in nanoseconds.
 #[inline]

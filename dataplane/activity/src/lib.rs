@@ -1,5 +1,5 @@
 //! What this process moved, by NIC, route and direction, in a page that other processes read
-//! without privilege; and its latest batches, one by one.
+//! without privilege; its latest batches, one by one; and the spans of requests that were slow.
 //!
 //! Each [`Slot`] has one writer thread; a record is a few plain loads and stores. The agent finds
 //! the pages of a host with [`pages`] and sums their slots. The invariant: a slot's counters only
@@ -15,12 +15,16 @@ mod layout;
 mod limits;
 mod link;
 mod mark;
+mod operation;
 mod page;
 mod reader;
+mod request;
 mod ring;
 mod ring_cells;
 mod slot;
 mod socket_counters;
+mod span;
+mod span_ring;
 mod stages;
 mod tcp_info;
 mod thread;
@@ -33,12 +37,19 @@ pub use layout::{SlotKey, text};
 pub use limits::{LATENCY_BUCKETS, SLOW_MARK_NS};
 pub use link::{Arrival, Link, LinkRole};
 pub use mark::BatchMark;
+pub use operation::Operation;
 pub use page::{Page, page};
 pub use perigee_schemas::{Direction, Route};
 pub use reader::marks::{MarkReading, RingsSeen};
+pub use reader::spans::{SpanReading, SpansSeen};
 pub use reader::{LinkReading, PageReader, SlotReading};
+pub use request::{
+    CallOutcome, OpenCall, Request, add_span, answered, begin_call, belongs_to, current_context,
+    current_request,
+};
 pub use ring::{MarkRing, batch_done};
 pub use slot::Slot;
 pub use socket_counters::SocketCounters;
+pub use span::{Span, SpanKind};
 pub use stages::Stages;
 pub use thread::{record, record_failure, record_retry};

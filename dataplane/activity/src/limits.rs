@@ -20,6 +20,12 @@ pub(crate) const RINGS: usize = 32;
 pub(crate) const MARKS: usize = 32;
 /// A batch that takes this long is slow: it stays in sight longer than the others.
 pub const SLOW_MARK_NS: u64 = 1_000_000;
+/// Spans that a page holds: those of a hundred requests and more between two readings.
+pub(crate) const SPANS: usize = 512;
+/// What takes so many times the median of its kind and size is slow.
+pub(crate) const SLOW_TIMES: u64 = 4;
+/// Slow requests of a kind that are kept in a second, beside the slowest of it.
+pub(crate) const SLOW_KEPT_PER_SECOND: u32 = 16;
 /// How often a connection's socket is asked at most, in milliseconds.
 pub(crate) const LOOK_INTERVAL_MS: u64 = 1000;
 /// Slots that one thread keeps for itself.
@@ -35,5 +41,5 @@ pub(crate) const ADDRESSES_MAX: usize = 1024;
 /// A process that ends leaves its page, and so its last counts, if a reader was in the folder this
 /// long ago at most: longer than an agent needs to start again.
 pub(crate) const READER_NEAR: Duration = Duration::from_secs(60);
-/// Pages of ended processes that a new one of the same user leaves for a reader: 131 MB.
+/// Pages of ended processes that a new one of the same user leaves for a reader: 148 MB.
 pub(crate) const ENDED_PAGES_MAX: usize = 128;

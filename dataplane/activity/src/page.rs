@@ -7,10 +7,12 @@ use crate::folder::{has_reader, mark_ended};
 use crate::group::control_group;
 use crate::layout::{
     Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
-    RINGS_OFFSET, SLOT_BYTES, SlotKey, VERSION,
+    RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET, SlotKey, VERSION,
 };
-use crate::limits::{LINKS, RINGS, SLOTS};
+use crate::limits::{LINKS, RINGS, SLOTS, SPANS};
 use crate::ring_cells::RingCells;
+use crate::span::Span;
+use crate::span_ring::SpanRing;
 use nix::fcntl::Flock;
 use nix::libc::atexit;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -30,6 +32,8 @@ pub struct Page {
     cells: &'static [Cells],
     links: &'static [LinkCells],
     rings: &'static [RingCells],
+    /// Whoever has it is the one that writes.
+    spans: Mutex<&'static SpanRing>,
     claims: Mutex<FreeSlots<SlotKey>>,
     link_claims: Mutex<FreeSlots<LinkKey>>,
     ring_claims: Mutex<FreeSlots<()>>,
@@ -118,20 +122,22 @@ impl Page {
         // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never
         // unmapped; all types are made of atomics, for which zero bytes are values and other
         // processes' accesses are no data race.
-        let (header, cells, links, rings) = unsafe {
+        let (header, cells, links, rings, spans) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
             let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
             let links = std::slice::from_raw_parts(links.as_ptr(), LINKS);
             let rings = base.add(RINGS_OFFSET).cast::<RingCells>();
             let rings = std::slice::from_raw_parts(rings.as_ptr(), RINGS);
-            (base.cast::<PageHeader>().as_ref(), cells, links, rings)
+            let spans = base.add(SPANS_OFFSET).cast::<SpanRing>().as_ref();
+            (base.cast::<PageHeader>().as_ref(), cells, links, rings, spans)
         };
         let page = Self {
             header,
             cells,
             links,
             rings,
+            spans: Mutex::new(spans),
             claims: Mutex::default(),
             link_claims: Mutex::default(),
             ring_claims: Mutex::default(),
@@ -151,6 +157,7 @@ impl Page {
         header.slots.store(SLOTS as u32, Ordering::Relaxed);
         header.links.store(LINKS as u32, Ordering::Relaxed);
         header.rings.store(RINGS as u32, Ordering::Relaxed);
+        header.spans.store(SPANS as u64, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default();
@@ -239,6 +246,17 @@ impl Page {
     pub(crate) fn give_back_ring(&self, index: usize) {
         let mut claims = self.ring_claims.lock().unwrap_or_else(PoisonError::into_inner);
         claims.idle.entry(()).or_default().push(index);
+    }
+
+    /// Shows spans, one behind the other.
+    pub(crate) fn put_spans(&self, spans: &[Span]) {
+        let ring = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        spans.iter().for_each(|span| ring.put(&span.encode()));
+    }
+
+    /// Whether an agent was near in the last minute.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.path.as_deref().and_then(Path::parent).is_some_and(has_reader)
     }
 
     /// Batches of threads that found no ring.

@@ -2,6 +2,7 @@
 //! the file may shrink at any moment, so it is read and never mapped.
 
 pub(crate) mod marks;
+pub(crate) mod spans;
 
 use crate::layout::{
     HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES, OLDER_VERSION,

@@ -6,6 +6,7 @@ use crate::error::PeerError;
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stats::exchanged::Exchanged;
+use perigee_activity::Request;
 use perigee_memory::ByteRangeMut;
 use perigee_schemas::Direction;
 use perigee_schemas::mover::{Guard, Piece};
@@ -65,6 +66,11 @@ pub unsafe trait Slice: Debug + Send + 'static {
 
     /// The batch that it belongs to.
     fn batch_state(&self) -> BatchState;
+
+    /// The request of the program that it is moved for, if that one is traced.
+    fn traced(&self) -> Option<&Request> {
+        None
+    }
 
     /// The exchange is over, and the memory is not touched any more.
     fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);

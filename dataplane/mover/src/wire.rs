@@ -13,6 +13,7 @@ use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::mover as wire;
+use perigee_schemas::trace::Trailer;
 use perigee_schemas::{Direction, Identity, Status};
 use std::io;
 
@@ -93,7 +94,8 @@ impl Encoder {
         };
         let root = wire::MoveRequest::create(builder, &args);
         builder.finish_minimal(root);
-        append(frame, MessageKind::Move, number, builder.finished_data());
+        let trailer = slice.traced().map(|request| request.context().encode());
+        append(frame, MessageKind::Move, number, builder.finished_data(), trailer.as_ref());
     }
 
     /// Appends the frame of a reply to `frame`.
@@ -118,7 +120,7 @@ impl Encoder {
         };
         let root = wire::MoveReply::create(builder, &args);
         builder.finish_minimal(root);
-        append(frame, MessageKind::Reply, number, builder.finished_data());
+        append(frame, MessageKind::Reply, number, builder.finished_data(), None);
     }
 }
 
@@ -186,10 +188,21 @@ pub(crate) fn invalid_text(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
-fn append(frame: &mut Vec<u8>, kind: MessageKind, number: u64, body: &[u8]) {
+fn append(
+    frame: &mut Vec<u8>,
+    kind: MessageKind,
+    number: u64,
+    body: &[u8],
+    trailer: Option<&Trailer>,
+) {
     debug_assert!(body.len() <= BODY_BYTES_MAX, "the peer takes it");
-    frame.extend_from_slice(&FrameHeader::encode(kind, number, body));
+    let header = match trailer {
+        None => FrameHeader::encode(kind, number, body),
+        Some(trailer) => FrameHeader::encode_with_trailer(kind, number, body, trailer),
+    };
+    frame.extend_from_slice(&header);
     frame.extend_from_slice(body);
+    trailer.into_iter().for_each(|trailer| frame.extend_from_slice(trailer));
 }
 
 #[cfg(test)]

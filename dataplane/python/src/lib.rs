@@ -17,6 +17,7 @@ mod signals;
 mod staging;
 mod store;
 mod task;
+mod trace;
 mod transfer;
 mod value;
 mod warning;

@@ -4,6 +4,7 @@
 
 use crate::limits::RETURN_DEADLINE;
 use crate::signals;
+use crate::trace::Belonging;
 use perigee_shard::interruptible;
 use pyo3::Python;
 use pyo3::marker::Ungil;
@@ -50,9 +51,11 @@ pub(crate) fn begin() {
 pub(crate) fn without_gil<T: Ungil>(py: Python<'_>, work: impl FnOnce() -> T + Ungil) -> T {
     match GilRelease::begin() {
         Some(_absence) => {
+            let belonging = Belonging::begin(py);
             let allowed = interruptible(|| !is_ending() && signals::has_raised());
             let result = py.detach(work);
             drop(allowed);
+            drop(belonging);
             signals::raise_after_return();
             result
         }

@@ -8,6 +8,8 @@ use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{FoundObject, Lookup};
 use crate::read_failure::ReadFailure;
+use crate::traced_call::{TracedCall, verdict_on};
+use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_metrics::ClientCall;
@@ -15,6 +17,7 @@ use perigee_rpc::LookupPurpose;
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
+use std::time::Duration;
 
 /// One object on its way to the caller.
 struct ObjectRead<'a> {
@@ -30,6 +33,7 @@ impl Store {
     /// Reads whole objects into the callers' pieces; the result of each is its payload bytes.
     pub fn get(&self, requests: &[GetRequest<'_>]) -> Vec<Result<u64, Status>> {
         let start = monotonic();
+        let traced = TracedCall::begin_at(operation(requests.len()), start);
         let keys: Vec<&str> = requests.iter().map(|request| request.key).collect();
         let pieces: Vec<&[CallerRange]> = requests.iter().map(|request| request.pieces).collect();
         let results = match first_part(requests) {
@@ -37,7 +41,7 @@ impl Store {
             None => self.read_with_retry(&self.locate(&keys), &numbered(&pieces)),
         };
         debug_assert_eq!(results.len(), requests.len(), "one result per key");
-        self.count(&results, start);
+        self.count(traced, keys.first().copied(), &results, start);
         results
     }
 
@@ -73,8 +77,10 @@ impl Store {
         targets: &[(usize, &[CallerRange])],
     ) -> Vec<Result<u64, Status>> {
         let start = monotonic();
+        let traced = TracedCall::begin_at(operation(targets.len()), start);
         let results = self.read_with_retry(lookup, targets);
-        self.count(&results, start);
+        let found = targets.first().and_then(|(index, _)| lookup.found(*index).ok());
+        self.count(traced, found.map(|found| found.key.as_str()), &results, start);
         results
     }
 
@@ -258,11 +264,23 @@ impl Store {
         order
     }
 
-    fn count(&self, results: &[Result<u64, Status>], start: std::time::Duration) {
-        let bytes = results.iter().filter_map(|result| result.as_ref().ok()).sum();
+    fn count(
+        &self,
+        traced: TracedCall,
+        key: Option<&str>,
+        results: &[Result<u64, Status>],
+        start: Duration,
+    ) {
+        let (bytes, now) =
+            (results.iter().filter_map(|result| result.as_ref().ok()).sum(), monotonic());
         let operation = if results.len() == 1 { ClientCall::Get } else { ClientCall::BatchGet };
-        self.cells.record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
+        self.cells.record_operation(operation, bytes, (now - start).as_nanos() as u64);
+        traced.end_at(key, results.iter().map(verdict_on), bytes, now);
     }
+}
+
+fn operation(keys: usize) -> Operation {
+    if keys == 1 { Operation::Get } else { Operation::BatchGet }
 }
 
 /// How many keys of a batch are read while the others are looked up; nothing for small batches and

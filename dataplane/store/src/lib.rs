@@ -33,6 +33,8 @@ mod ranges;
 mod rdma;
 mod read_failure;
 mod refusals;
+mod traced_call;
+mod traced_read;
 mod traffic_log;
 mod unreachable;
 
@@ -48,3 +50,4 @@ pub use introduction::{NodeAnswer, ask_node, introduction_name};
 pub use lookup::{Lookup, ReadLease};
 pub use perigee_rpc::{Task, TaskKind, TaskSpec, TaskState};
 pub use port_range::PortRange;
+pub use traced_read::TracedRead;

@@ -7,6 +7,8 @@ use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
 use crate::calls::{check_key, in_calls};
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
+use crate::traced_call::TracedCall;
+use perigee_activity::Operation;
 use perigee_memory::reachable::Use;
 use perigee_metrics::{ClientCall, RpcKind};
 use perigee_rpc::{StartedBatch, WirePlacement, WriteForm};
@@ -66,6 +68,7 @@ impl Store {
         form: WriteForm,
     ) -> Vec<Status> {
         let start = monotonic();
+        let traced = TracedCall::begin_at(operation(form, requests.len()), start);
         let mut results = vec![Status::InvalidParams; requests.len()];
         let stand_ins = form.upsert.then(|| last_of_each_key(requests));
         let is_written = |index: &usize| stand_ins.as_ref().is_none_or(|of| of[*index] == *index);
@@ -89,7 +92,10 @@ impl Store {
         let stored = requests.iter().zip(&results).filter(|(_, status)| **status == Status::Ok);
         let bytes = stored.map(|(request, _)| payload_bytes(request)).sum();
         let operation = if requests.len() == 1 { ClientCall::Put } else { ClientCall::BatchPut };
-        self.cells.record_operation(operation, bytes, (monotonic() - start).as_nanos() as u64);
+        let now = monotonic();
+        self.cells.record_operation(operation, bytes, (now - start).as_nanos() as u64);
+        let key = requests.first().map(|request| request.key);
+        traced.end_at(key, results.iter().copied(), bytes, now);
         results
     }
 
@@ -307,6 +313,15 @@ impl Store {
             host_id: &self.host_id,
             host_name: self.host_name(),
         }
+    }
+}
+
+fn operation(form: WriteForm, keys: usize) -> Operation {
+    match (form.upsert, keys) {
+        (false, 1) => Operation::Put,
+        (false, _) => Operation::BatchPut,
+        (true, 1) => Operation::Upsert,
+        (true, _) => Operation::BatchUpsert,
     }
 }
 

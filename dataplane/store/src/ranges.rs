@@ -6,6 +6,8 @@ use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::lookup::{FoundObject, Lookup};
 use crate::read_failure::status_of;
+use crate::traced_call::{TracedCall, verdict_on};
+use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_schemas::Status;
@@ -15,6 +17,7 @@ impl Store {
     /// Reads ranges; the result of each is its length. A range beyond the end of its object is an
     /// error.
     pub fn read_ranges(&self, requests: &[RangeRequest<'_>]) -> Vec<Result<u64, Status>> {
+        let traced = TracedCall::begin(Operation::ReadRanges);
         let mut keys: Vec<&str> = Vec::new();
         let mut index_of = std::collections::HashMap::new();
         let indices: Vec<usize> = requests
@@ -26,7 +29,10 @@ impl Store {
                 })
             })
             .collect();
-        self.read_located_ranges(&self.locate(&keys), &indices, requests)
+        let results = self.read_located_ranges(&self.locate(&keys), &indices, requests);
+        let bytes = results.iter().filter_map(|result| result.as_ref().ok()).sum();
+        traced.end(keys.first().copied(), results.iter().map(verdict_on), bytes);
+        results
     }
 
     fn read_located_ranges(

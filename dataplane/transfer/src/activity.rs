@@ -2,8 +2,9 @@
 //! over connections and rails is counted there.
 //! Invariant: a copy is counted once.
 
-use perigee_activity::{SlotKey, Stages};
+use perigee_activity::{SlotKey, Span, SpanKind, Stages, add_span};
 use perigee_schemas::{Direction, Route};
+use perigee_shard::monotonic;
 use std::time::Duration;
 
 /// Counts bytes that the caller's thread copied.
@@ -11,6 +12,11 @@ pub(crate) fn record_copy(route: Route, direction: Direction, bytes: u64, elapse
     if matches!(route, Route::SameProcess | Route::SharedMemory) {
         let key = SlotKey::new("", route, direction, SlotKey::CALLER);
         perigee_activity::record(key, bytes, &Stages::whole(nanoseconds(elapsed), 0));
+        add_span(monotonic(), elapsed, || {
+            let mut span = Span::new(SpanKind::Transfer, "", "").over(route, direction);
+            (span.parts, span.bytes) = (1, bytes);
+            span
+        });
     }
 }
 

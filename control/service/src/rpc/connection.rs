@@ -6,13 +6,16 @@ use super::limits::AHEAD_BYTES;
 use super::{RpcConnection, dispatch, follow_calls, key_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
+use perigee_activity::{Span, SpanKind, answered};
 use perigee_port::{FrameBudget, Frames, greet};
 use perigee_schemas::Status;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::session::encode_failure;
+use perigee_schemas::trace::{ServiceTimes, TRAILER_BYTES, TraceContext, Trailer};
 use perigee_shard::Environment;
 use std::io;
+use std::time::Duration;
 
 /// Serves until the peer leaves, misbehaves, or is idle for too long.
 pub(super) async fn serve<E: Environment>(
@@ -52,19 +55,23 @@ pub(super) async fn serve<E: Environment>(
             continue;
         }
         builder.reset();
-        let answer = match dispatch::answer(shard, caller, header.kind, body, &mut builder).await {
-            Ok(()) => reply(header.request, builder.finished_data()),
+        let traced = header.trailer(body).and_then(TraceContext::decode);
+        let traced = traced.map(|context| TracedCall::begin(caller.environment(), context));
+        let answered = dispatch::answer(shard, caller, header.kind, body, &mut builder).await;
+        frames.consume();
+        // Owners hear of it first: what was answered outlives this process.
+        if !caller.state.is_some() {
+            shard.flush_records().await;
+        }
+        let times = traced.map(|call| call.end(caller, header.kind, answered.is_ok()).encode());
+        let answer = match answered {
+            Ok(()) => reply(header.request, builder.finished_data(), times.as_ref()),
             Err(refusal) => {
                 shard.cells.protocol_errors.add(1);
                 encode_failure(header.request, refusal.status, &refusal.message)
             }
         };
         shard.cells.sent_bytes.add(answer.len() as u64);
-        frames.consume();
-        // Owners hear of it first: what was answered outlives this process.
-        if !caller.state.is_some() {
-            shard.flush_records().await;
-        }
         frames.send_bytes(answer).await?;
         if let Some(followed) = caller.state.take() {
             return follow_calls::stream(shard, caller, &mut frames, followed).await;
@@ -72,9 +79,47 @@ pub(super) async fn serve<E: Environment>(
     }
 }
 
+/// A call that belongs to a request of a program which is traced.
+struct TracedCall {
+    context: TraceContext,
+    begun: Duration,
+    waited: Duration,
+}
+
+impl TracedCall {
+    fn begin(environment: &impl Environment, context: TraceContext) -> Self {
+        Self { context, begun: environment.now(), waited: environment.core_wait() }
+    }
+
+    /// What it has cost up to now.
+    fn end<E: Environment>(
+        self,
+        caller: &RpcConnection<E>,
+        kind: MessageKind,
+        went_well: bool,
+    ) -> ServiceTimes {
+        let now = caller.environment().now();
+        let took = now.saturating_sub(self.begun);
+        let waited_ns = nanoseconds(self.waited);
+        let about = (SpanKind::Answered, kind as u16, 0);
+        answered(self.context, about, (took, now), || {
+            let peer = caller.address().map(|address| address.to_string());
+            let mut span = Span::new(SpanKind::Answered, "", &peer.unwrap_or_default());
+            (span.waited_ns, span.served_ns) = (waited_ns, nanoseconds(took));
+            span.status = if went_well { 0 } else { Status::InvalidParams.code() };
+            span
+        });
+        ServiceTimes { waited_ns, served_ns: nanoseconds(took) }
+    }
+}
+
+fn nanoseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The frame of an answer. One that no frame can hold is an error instead: the peer would have to
 /// refuse it.
-fn reply(request: u64, body: &[u8]) -> Vec<u8> {
+fn reply(request: u64, body: &[u8], trailer: Option<&Trailer>) -> Vec<u8> {
     if body.len() > FRAME_BODY_BYTES_MAX {
         let text = format!(
             "The answer of {} bytes is over the limit of {FRAME_BODY_BYTES_MAX}: ask for less at a time",
@@ -82,9 +127,18 @@ fn reply(request: u64, body: &[u8]) -> Vec<u8> {
         );
         return encode_failure(request, Status::InvalidParams, &text);
     }
-    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&FrameHeader::encode(MessageKind::Reply, request, body));
+    let trailer = trailer.filter(|_| body.len() + TRAILER_BYTES <= FRAME_BODY_BYTES_MAX);
+    let header = match trailer {
+        None => FrameHeader::encode(MessageKind::Reply, request, body),
+        Some(trailer) => {
+            FrameHeader::encode_with_trailer(MessageKind::Reply, request, body, trailer)
+        }
+    };
+    let end = trailer.map_or(&[][..], |trailer| trailer);
+    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len() + end.len());
+    frame.extend_from_slice(&header);
     frame.extend_from_slice(body);
+    frame.extend_from_slice(end);
     frame
 }
 
@@ -114,8 +168,8 @@ mod tests {
     #[test]
     fn an_answer_that_no_frame_can_hold_is_an_error_that_says_so() {
         let largest = vec![0; FRAME_BODY_BYTES_MAX];
-        assert_eq!(kind_of(&reply(1, &largest)), MessageKind::Reply);
-        let larger = reply(1, &[&largest[..], b"."].concat());
+        assert_eq!(kind_of(&reply(1, &largest, Some(&[0; TRAILER_BYTES]))), MessageKind::Reply);
+        let larger = reply(1, &[&largest[..], b"."].concat(), None);
         assert_eq!(kind_of(&larger), MessageKind::Failure);
         let (status, text) = decode_failure(&larger[HEADER_BYTES..]).expect("a failure");
         assert_eq!(status, Status::InvalidParams);

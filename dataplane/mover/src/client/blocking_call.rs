@@ -43,7 +43,8 @@ impl BlockingCall<'_> {
         }
         if let Err(error) = self.try_connections(&mut slices) {
             let first = slices.first().filter(|_| is_unreachable(&error));
-            first.inspect(|slice| record_unreachable(slice.header().direction, SlotKey::CALLER));
+            let peer = &self.target.peer().name;
+            first.inspect(|slice| record_unreachable(*slice, peer, SlotKey::CALLER));
             slices.fail(&error);
         }
     }

@@ -166,8 +166,9 @@ impl BlockingConnection {
                 Ok(false) => self.wait(call, &mut patience)?,
                 Err(error) => {
                     let failed = slices.under_way.front();
-                    let counted = |slice| self.counted(slice, call).record_failure();
-                    failed.inspect(|slice| counted(*slice));
+                    let took = self.since.elapsed();
+                    let failed = failed.map(|slice| Counted { took, ..self.counted(slice, call) });
+                    failed.inspect(Counted::record_failure);
                     return Err(call.broken(&error));
                 }
             }
@@ -286,7 +287,7 @@ impl BlockingConnection {
     }
 
     /// An exchange as it is counted.
-    fn counted<'a, S: Slice>(&'a self, slice: &S, call: &'a CallBounds<'_>) -> Counted<'a> {
+    fn counted<'a, S: Slice>(&'a self, slice: &'a S, call: &'a CallBounds<'_>) -> Counted<'a> {
         Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER)
     }
 

@@ -255,8 +255,8 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
     }
 
     fn fail(&self, slice: S, error: &PeerError) {
-        if matches!(error, PeerError::Unreachable { .. }) {
-            record_unreachable(slice.header().direction, self.lane);
+        if let PeerError::Unreachable { peer, .. } = error {
+            record_unreachable(&slice, peer, self.lane);
         }
         slice.fail(error);
     }

@@ -22,6 +22,7 @@ use crate::wire::{
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{Connection, Frames, greet};
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::trace::TraceContext;
 use perigee_schemas::{Direction, Status};
 use perigee_shard::{Environment, Message, Stream, within};
 use std::io;
@@ -96,13 +97,14 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         };
         let number = header.request;
         if header.kind == MessageKind::Move {
+            let context = header.trailer(body).and_then(TraceContext::decode);
             let request = decode_request(body).and_then(within_limits);
             self.frames.consume();
             return match request {
                 Ok(request) => {
                     let connection = self.connection;
                     let (environment, stream) = (connection.environment(), connection.stream());
-                    let serve = self.serve_move(number, &request);
+                    let serve = self.serve_move(number, &request, context);
                     within(environment, PAYLOAD_DEADLINE, stream, serve).await
                 }
                 Err(error) => self.refuse(number, Status::InvalidParams, error).await,
@@ -118,7 +120,12 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         }
     }
 
-    async fn serve_move(&mut self, number: u64, request: &MoveRequest) -> io::Result<()> {
+    async fn serve_move(
+        &mut self,
+        number: u64,
+        request: &MoveRequest,
+        context: Option<TraceContext>,
+    ) -> io::Result<()> {
         let environment = self.connection.environment();
         let begun = environment.now();
         let waited = if self.tells_times { environment.core_wait() } else { Duration::ZERO };
@@ -135,14 +142,17 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
             Direction::Read => self.serve_read(number, request, &mut verdicts, spent).await,
             Direction::Write => self.serve_write(number, request, &mut verdicts, spent).await,
         };
+        let now = self.connection.environment().now();
         let counted = Served {
             link: &self.link,
             direction: request.direction,
             bytes,
-            took: self.connection.environment().now().saturating_sub(begun),
+            took: now.saturating_sub(begun),
+            times: served.as_ref().ok().copied().flatten().unwrap_or_default(),
+            context,
         };
-        counted.record(served.is_ok() && refused == 0);
-        served
+        counted.record(served.is_ok() && refused == 0, now);
+        served.map(drop)
     }
 
     /// Has pieces fetched that do not lie in memory. Returns how long that took.
@@ -172,7 +182,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         request: &MoveRequest,
         verdicts: &mut [Verdict],
         spent: Spent,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<ServerTimes>> {
         let sums = match request.with_checksum {
             true => sums(self.connection.environment(), verdicts).await,
             false => Vec::new(),
@@ -187,7 +197,8 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         debug_assert_eq!(bytes, granted.sum::<u64>(), "what was granted");
         let times = self.times(spent, Duration::ZERO);
         self.encoder.reply(&mut frame, number, &codes(verdicts), &sums, bytes, times);
-        self.send(frame, payload).await
+        self.send(frame, payload).await?;
+        Ok(times)
     }
 
     async fn serve_write(
@@ -196,7 +207,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         request: &MoveRequest,
         verdicts: &mut [Verdict],
         spent: Spent,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<ServerTimes>> {
         let judged = self.connection.environment().now();
         self.receive_payload(request, verdicts).await?;
         let arriving = self.connection.environment().now().saturating_sub(judged);
@@ -213,7 +224,8 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         let mut frame = Vec::with_capacity(128);
         let times = self.times(spent, arriving);
         self.encoder.reply(&mut frame, number, &codes(verdicts), &[], 0, times);
-        self.send(frame, Message::new()).await
+        self.send(frame, Message::new()).await?;
+        Ok(times)
     }
 
     /// What an exchange has cost up to now, less the wait for its payload.

@@ -3,8 +3,12 @@
 
 use crate::server_times::ServerTimes;
 use crate::slice::Slice;
-use perigee_activity::{Arrival, BatchMark, Link, SlotKey, Stages, batch_done};
-use perigee_schemas::{Direction, Route};
+use perigee_activity::{
+    Arrival, BatchMark, Link, Request, SlotKey, Span, SpanKind, Stages, answered, batch_done,
+};
+use perigee_schemas::trace::TraceContext;
+use perigee_schemas::{Direction, Route, Status};
+use perigee_shard::monotonic;
 use std::time::Duration;
 
 /// An exchange that this side asked for, as it is counted.
@@ -23,11 +27,13 @@ pub(crate) struct CountedExchange<'a> {
     pub(crate) server: ServerTimes,
     /// Payload behind the answer, and how long it came.
     pub(crate) arrived: (u64, Duration),
+    /// What it was asked for.
+    pub(crate) traced: Option<&'a Request>,
 }
 
 impl<'a> CountedExchange<'a> {
     /// The exchange of a slice over a connection.
-    pub(crate) fn of<S: Slice>(slice: &S, peer: &'a str, link: &'a Link, lane: u16) -> Self {
+    pub(crate) fn of<S: Slice>(slice: &'a S, peer: &'a str, link: &'a Link, lane: u16) -> Self {
         Self {
             peer,
             link,
@@ -39,6 +45,7 @@ impl<'a> CountedExchange<'a> {
             took: Duration::ZERO,
             server: ServerTimes::default(),
             arrived: (0, Duration::ZERO),
+            traced: slice.traced(),
         }
     }
 
@@ -60,6 +67,21 @@ impl<'a> CountedExchange<'a> {
         mark.wire_ns = total_ns;
         mark.peer_ns = stages.peer_ns();
         batch_done(&mark);
+        self.trace(&stages, Status::Ok);
+    }
+
+    /// Adds it to the request that it was asked for.
+    fn trace(&self, stages: &Stages, status: Status) {
+        let Some(request) = self.traced else {
+            return;
+        };
+        let mut span = Span::new(SpanKind::Transfer, self.link.device(), self.peer())
+            .over(Route::Tcp, self.direction);
+        span.count = u32::try_from(self.operations).unwrap_or(u32::MAX);
+        (span.parts, span.bytes, span.queue_ns) = (1, self.bytes, stages.queue_ns);
+        (span.waited_ns, span.served_ns) = (stages.waited_ns, stages.copied_ns);
+        (span.disk_ns, span.status) = (stages.disk_ns, status.code());
+        request.add(monotonic(), self.took, span);
     }
 
     /// The other end as its link has it; by the name it was asked under where there is no link.
@@ -74,6 +96,7 @@ impl<'a> CountedExchange<'a> {
     pub(crate) fn record_failure(&self) {
         let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
         perigee_activity::record_failure(key);
+        self.trace(&Stages::whole(0, nanoseconds(self.queued)), Status::TransferFail);
     }
 }
 
@@ -84,10 +107,14 @@ pub(crate) struct Served<'a> {
     pub(crate) direction: Direction,
     pub(crate) bytes: u64,
     pub(crate) took: Duration,
+    /// What of that was spent where.
+    pub(crate) times: ServerTimes,
+    /// The request of another process that it belongs to.
+    pub(crate) context: Option<TraceContext>,
 }
 
 impl Served<'_> {
-    pub(crate) fn record(&self, went_well: bool) {
+    pub(crate) fn record(&self, went_well: bool, now: Duration) {
         let direction = self.direction.opposite();
         let key = SlotKey::new(self.link.device(), Route::Tcp, direction, SlotKey::CALLER);
         if went_well {
@@ -95,12 +122,34 @@ impl Served<'_> {
         } else {
             perigee_activity::record_failure(key);
         }
+        self.context.into_iter().for_each(|context| self.trace(context, went_well, now));
+    }
+
+    fn trace(&self, context: TraceContext, went_well: bool, now: Duration) {
+        let about = (SpanKind::Served, 0, self.bytes);
+        answered(context, about, (self.took, now), || {
+            let mut span = Span::new(SpanKind::Served, self.link.device(), self.link.peer())
+                .over(Route::Tcp, self.direction);
+            span.parts = 1;
+            span.waited_ns = nanoseconds(self.times.waited);
+            span.served_ns = nanoseconds(self.times.copied);
+            span.disk_ns = nanoseconds(self.times.disk);
+            span.status = if went_well { 0 } else { Status::TransferFail.code() };
+            span
+        });
     }
 }
 
 /// Counts a slice that found no connection to leave over, so that no NIC is named.
-pub(crate) fn record_unreachable(direction: Direction, lane: u16) {
+pub(crate) fn record_unreachable<S: Slice>(slice: &S, peer: &str, lane: u16) {
+    let direction = slice.header().direction;
     perigee_activity::record_failure(SlotKey::new("", Route::Tcp, direction, lane));
+    if let Some(request) = slice.traced() {
+        let mut span = Span::new(SpanKind::Transfer, "", peer).over(Route::Tcp, direction);
+        (span.parts, span.bytes) = (1, slice.bytes());
+        span.status = Status::RpcFail.code();
+        request.add(monotonic(), Duration::ZERO, span);
+    }
 }
 
 /// Counts bytes that the caller's thread copied through memory of another process, towards or from

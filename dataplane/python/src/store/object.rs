@@ -6,6 +6,7 @@ use crate::arguments::{Count, Key, Keys, Switch, borrow_keys, codes, piece};
 use crate::buffer_handle::{BufferHandle, OwnedBytes};
 use crate::replicate_config::{OwnedConfig, ReplicateConfig, placement};
 use crate::session::StoreSession;
+use crate::trace::Belonging;
 use crate::transfer::{self, Write};
 use crate::value::ValueBuffer;
 use crate::without_gil::without_gil;
@@ -124,6 +125,9 @@ impl StoreClient {
             return Ok(values);
         };
         let session = &*session;
+        // Both steps are one call for who follows it.
+        let _belonging = Belonging::begin(py);
+        let traced = session.store().begin_read(keys.len());
         let lookup = without_gil(py, || session.store().locate(keys));
         let mut targets = Vec::with_capacity(keys.len());
         for (index, value) in values.iter_mut().enumerate() {
@@ -134,11 +138,12 @@ impl StoreClient {
             }
         }
         let results = without_gil(py, || transfer::read_located(session, &lookup, &targets));
-        for ((index, target), result) in targets.iter().zip(results) {
-            if result != Ok(target.bytes as u64) {
+        for ((index, target), result) in targets.iter().zip(&results) {
+            if *result != Ok(target.bytes as u64) {
                 values[*index] = None;
             }
         }
+        traced.end(keys, &lookup, &results);
         Ok(values)
     }
 
@@ -160,6 +165,7 @@ impl StoreClient {
 }
 
 fn read_owned(session: &StoreSession, keys: &[&str]) -> Vec<Option<OwnedBytes>> {
+    let traced = session.store().begin_read(keys.len());
     let lookup = session.store().locate(keys);
     let mut owned: Vec<Option<OwnedBytes>> = (0..keys.len())
         .map(|index| lookup.object(index).ok().and_then(OwnedBytes::for_read))
@@ -170,11 +176,12 @@ fn read_owned(session: &StoreSession, keys: &[&str]) -> Vec<Option<OwnedBytes>> 
         .filter_map(|(index, bytes)| Some((index, bytes.as_ref()?.piece())))
         .collect();
     let results = transfer::read_located(session, &lookup, &targets);
-    for ((index, target), result) in targets.iter().zip(results) {
-        if result != Ok(target.bytes as u64) {
+    for ((index, target), result) in targets.iter().zip(&results) {
+        if *result != Ok(target.bytes as u64) {
             owned[*index] = None;
         }
     }
+    traced.end(keys, &lookup, &results);
     owned
 }
 

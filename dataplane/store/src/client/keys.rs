@@ -5,6 +5,8 @@ use crate::api::ReplicaInfo;
 use crate::calls::{ask_sendable, check_key, in_calls};
 use crate::client::{Store, kind_of, refused};
 use crate::lookup::Lookup;
+use crate::traced_call::{TracedCall, verdict_on};
+use perigee_activity::Operation;
 use perigee_metrics::RpcKind;
 use perigee_rpc::{AskedReplicas, CallError, LookupPurpose};
 use perigee_schemas::Status;
@@ -33,7 +35,11 @@ impl Store {
         };
         let kind = if single { RpcKind::ExistKey } else { RpcKind::BatchExistKey };
         let ask = |chunk: &[&str]| self.timed(kind, |master| master.exist(chunk, single));
-        self.in_chunks(keys, ask, Status::code).into_iter().map(answer).collect()
+        let traced = TracedCall::begin(Operation::Exist);
+        let found = self.in_chunks(keys, ask, Status::code).into_iter().map(answer);
+        let found: Vec<Result<bool, Status>> = found.collect();
+        traced.end(keys.first().copied(), found.iter().map(verdict_on), 0);
+        found
     }
 
     /// Payload bytes of each key.
@@ -90,6 +96,7 @@ impl Store {
         if !self.is_open() {
             return Lookup::failed(keys.len(), Status::InvalidParams);
         }
+        let traced = TracedCall::begin(Operation::Locate);
         let ask = |sent: &[&str]| {
             let mut lookup = Lookup::default();
             for chunk in in_calls(sent, |key| key.len()) {
@@ -107,6 +114,7 @@ impl Store {
         };
         let objects = ask_sendable(keys, ask, Err);
         debug_assert_eq!(objects.len(), keys.len(), "one answer per key");
+        traced.end(keys.first().copied(), objects.iter().map(verdict_on), 0);
         Lookup { objects }
     }
 
@@ -132,7 +140,11 @@ impl Store {
 
     /// Removes keys; with `force` also those under a lease.
     pub fn remove(&self, keys: &[&str], force: bool) -> Vec<Status> {
-        self.in_chunks(keys, |chunk| self.master.remove(chunk, force), |status| status)
+        let traced = TracedCall::begin(Operation::Remove);
+        let removed =
+            self.in_chunks(keys, |chunk| self.master.remove(chunk, force), |status| status);
+        traced.end(keys.first().copied(), removed.iter().copied(), 0);
+        removed
     }
 
     /// Removes the keys in which a regular expression is found; returns how many.

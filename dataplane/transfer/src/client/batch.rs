@@ -2,11 +2,12 @@
 
 use super::part::Part;
 use crate::error::TransferError;
+use perigee_activity::{Request, current_request};
 use perigee_memory::crc32c_combine;
 use perigee_mover::{BatchWait, SPIN};
 use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 
 /// Outcome of the jobs of one call.
@@ -16,6 +17,8 @@ pub(crate) struct JobBatch {
     canceled: AtomicBool,
     jobs: Mutex<Vec<JobOutcome>>,
     caller: Thread,
+    /// What this thread works at.
+    traced: Option<Arc<Request>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -34,7 +37,13 @@ impl JobBatch {
             canceled: AtomicBool::new(false),
             jobs: Mutex::new(parts_per_job.iter().map(outcome).collect()),
             caller: std::thread::current(),
+            traced: current_request(),
         }
+    }
+
+    /// The request of the program that it belongs to.
+    pub(crate) fn traced(&self) -> Option<&Request> {
+        self.traced.as_deref()
     }
 
     /// One slice is through: the checksum of each of its parts, or what went wrong with it.
@@ -138,7 +147,6 @@ mod tests {
     use super::*;
     use crate::client::trailer::Trailer;
     use perigee_mover::PeerError;
-    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     fn part() -> Part {

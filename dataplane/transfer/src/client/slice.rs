@@ -5,6 +5,7 @@ use super::part::Part;
 use super::trailer::Trailer;
 use crate::error::TransferError;
 use crate::extent::footer;
+use perigee_activity::Request;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::copy::checksum_pieces;
 use perigee_memory::limits::BLOCK_BYTES;
@@ -181,6 +182,10 @@ unsafe impl Slice for ObjectSlice {
             is_canceled: batch.is_canceled(),
         };
         self.batch.as_ref().map(mark).unwrap_or_default()
+    }
+
+    fn traced(&self) -> Option<&Request> {
+        self.batch.as_ref()?.traced()
     }
 
     /// What was read is summed while it is still in the cache.

@@ -1,0 +1,121 @@
+use super::*;
+use crate::directory::{PageDirectory, pages};
+use crate::reader::spans::{SpanReading, SpansSeen};
+use perigee_schemas::{Direction, Route};
+
+const SAMPLED: TraceContext = TraceContext { id: 5 << 64 | 6, span: 9, is_sampled: true };
+const DONE: CallOutcome<'static> = CallOutcome { key: "k", keys: 1, bytes: 4096, status: 0 };
+
+fn ms(length: u64) -> Duration {
+    Duration::from_millis(length)
+}
+
+/// What this process has kept, as an agent reads it. An agent is said to be near.
+struct Reader(SpansSeen);
+
+impl Reader {
+    fn begin() -> Self {
+        let folder = page().and_then(|page| page.path()?.parent()).unwrap();
+        PageDirectory::new(folder).note_reader().unwrap();
+        Self(SpansSeen::default())
+    }
+
+    fn read(&mut self) -> SpanReading {
+        let path = page().and_then(|page| page.path()).unwrap();
+        let all = pages(&PageDirectory::new(path.parent().unwrap()));
+        let own = all.iter().find(|page| page.path() == path).unwrap();
+        own.spans(&mut self.0).unwrap()
+    }
+}
+
+fn transfer(peer: &str) -> Span {
+    let mut span = Span::new(SpanKind::Transfer, "eth0", peer).over(Route::Tcp, Direction::Read);
+    (span.count, span.parts, span.bytes) = (1, 1, 10);
+    span
+}
+
+#[test]
+fn a_call_that_its_program_wants_to_see_is_kept_with_what_lies_below_it() {
+    let mut reader = Reader::begin();
+    assert_eq!(belongs_to(Some(SAMPLED)), None);
+    let call = begin_call(Operation::Get, ms(100));
+    let inner = begin_call(Operation::Locate, ms(100));
+    let context = current_context().unwrap();
+    assert_eq!((context.id, context.is_sampled), (SAMPLED.id, true));
+    assert!(context.span != 0 && context.span != SAMPLED.span);
+    inner.end(&DONE, ms(101));
+    let request = current_request().unwrap();
+    let elsewhere = std::thread::spawn(move || request.add(ms(103), ms(2), transfer("10.0.0.9")));
+    elsewhere.join().unwrap();
+    call.end(&DONE, ms(104));
+    assert_eq!((current_context(), belongs_to(None)), (None, Some(SAMPLED)));
+    let SpanReading { spans, lost } = reader.read();
+    assert_eq!((spans.len(), lost), (2, 0));
+    let (below, call) = (&spans[0], &spans[1]);
+    assert!(spans.iter().all(|span| (span.trace, span.call) == (SAMPLED.id, context.span)));
+    assert_eq!((call.kind, call.index, call.parent), (SpanKind::Call, 0, SAMPLED.span));
+    assert_eq!((call.name().as_str(), call.who().as_str()), ("get", "k"));
+    assert_eq!((call.took_ns, call.bytes, call.parts), (4_000_000, 4096, 1));
+    assert_eq!((below.index, below.took_ns, below.who().as_str()), (1, 2_000_000, "10.0.0.9"));
+    assert_eq!(below.began_ns - call.began_ns, 1_000_000);
+}
+
+#[test]
+fn without_a_wish_the_slow_ones_are_kept_under_names_of_their_own() {
+    let mut reader = Reader::begin();
+    let mut seen = Vec::new();
+    for turn in 0..300 {
+        // One second, so that only what is slower than all before it is kept.
+        let begun = ms(1_000 + turn);
+        let call = begin_call(Operation::Put, begun);
+        let context = current_context().unwrap();
+        assert!(!context.is_sampled);
+        let took = if turn == 200 { 50 } else { 2 };
+        call.end(&DONE, begun + ms(took));
+        seen.push(context.id);
+    }
+    let kept: Vec<u128> = reader.read().spans.iter().map(|span| span.trace).collect();
+    assert_eq!(kept, [seen[0], seen[200]]);
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 300, "each has a name of its own");
+}
+
+#[test]
+fn a_call_that_is_dropped_leaves_nothing() {
+    let mut reader = Reader::begin();
+    belongs_to(Some(SAMPLED));
+    drop(begin_call(Operation::Get, ms(1)));
+    assert_eq!(current_context(), None);
+    assert!(reader.read().spans.is_empty());
+}
+
+#[test]
+fn more_exchanges_than_are_shown_count_with_others_of_their_link() {
+    let mut reader = Reader::begin();
+    belongs_to(Some(SAMPLED));
+    let call = begin_call(Operation::BatchGet, ms(0));
+    let request = current_request().unwrap();
+    for turn in 0..2 * SPANS_PER_CALL as u64 {
+        request.add(ms(turn + 2), ms(1), transfer("10.0.0.9"));
+    }
+    request.add(ms(200), ms(1), transfer("10.0.0.10"));
+    call.end(&DONE, ms(300));
+    let spans = reader.read().spans;
+    assert_eq!(spans.len(), SPANS_PER_CALL + 1);
+    let exchanges: u32 = spans[..SPANS_PER_CALL].iter().map(|span| span.parts).sum();
+    assert_eq!(exchanges, 2 * SPANS_PER_CALL as u32);
+    assert_eq!(spans[SPANS_PER_CALL].parts as usize, SPANS_PER_CALL + 1, "one found no place");
+}
+
+#[test]
+fn what_a_server_answered_is_kept_when_the_program_wants_it() {
+    let mut reader = Reader::begin();
+    let about = (SpanKind::Served, 0, 4096);
+    let make = || Span::new(SpanKind::Served, "eth0", "10.0.0.7");
+    answered(SAMPLED, about, (ms(3), ms(50)), make);
+    let spans = reader.read().spans;
+    assert_eq!(spans.len(), 1);
+    assert_eq!((spans[0].trace, spans[0].call), (SAMPLED.id, SAMPLED.span));
+    assert_eq!((spans[0].took_ns, spans[0].bytes), (3_000_000, 4096));
+}
