@@ -31,6 +31,7 @@ mod tests {
     use crate::master::{
         ExistReply, ExistReplyArgs, ExistRequest, GetReplicasReply, PutStartRequest,
     };
+    use crate::trace::TRAILER_BYTES;
     use flatbuffers::FlatBufferBuilder;
     use proptest::prelude::*;
 
@@ -42,6 +43,18 @@ mod tests {
         builder.finish_minimal(root);
         let reply = decode::<ExistReply<'_>>(builder.finished_data()).unwrap();
         assert_eq!(reply.status().unwrap().iter().collect::<Vec<_>>(), [1, 0, -704]);
+    }
+
+    /// Peers of older builds take it for the end of the message.
+    #[test]
+    fn a_trailer_behind_a_message_does_no_harm() {
+        let mut builder = FlatBufferBuilder::new();
+        let status = builder.create_vector(&[7]);
+        let root = ExistReply::create(&mut builder, &ExistReplyArgs { status: Some(status) });
+        builder.finish_minimal(root);
+        let body = [builder.finished_data(), &[0xff; TRAILER_BYTES]].concat();
+        let reply = decode::<ExistReply<'_>>(&body).unwrap();
+        assert_eq!(reply.status().unwrap().iter().collect::<Vec<_>>(), [7]);
     }
 
     proptest! {

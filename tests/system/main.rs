@@ -32,6 +32,8 @@ mod membership;
 #[cfg(all(test, feature = "store"))]
 mod memory_limits;
 mod metadata_services;
+#[cfg(all(test, feature = "store"))]
+mod one_request;
 #[cfg(test)]
 mod ports_in_use;
 #[cfg(all(test, feature = "store"))]

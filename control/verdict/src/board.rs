@@ -12,7 +12,7 @@ use crate::limits::{
 use crate::link::{JudgedLink, NicOfHost, Switches};
 use crate::report::{AgentReport, ReportedSuspect};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What agents have reported lately.
 #[derive(Debug, Default)]
@@ -240,6 +240,7 @@ impl HostRow {
             host: self.report.host.clone(),
             nics: self.report.nics.iter().map(|nic| nic.name.clone()).collect(),
             age_ms: now_ms.saturating_sub(self.taken_ms),
+            agent: self.report.port.map(|port| SocketAddr::new(self.from, port).to_string()),
         }
     }
 }

@@ -48,6 +48,9 @@ pub struct JudgedHost {
     pub nics: Vec<String>,
     /// Milliseconds since its last report.
     pub age_ms: u64,
+    /// `HOST:PORT` of its agent; none if that one serves its own host only.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// A link between NICs of two hosts.

@@ -18,6 +18,9 @@ pub struct AgentReport {
     pub links: Vec<ReportedLink>,
     /// Its suspects.
     pub suspects: Vec<ReportedSuspect>,
+    /// Where other hosts find the agent; none if only its own host does.
+    #[serde(default)]
+    pub port: Option<u16>,
 }
 
 /// A NIC and its addresses.
@@ -106,6 +109,7 @@ mod tests {
             links: vec![ReportedLink::default(); REPORTED_LINKS_MAX * 2],
             suspects: vec![ReportedSuspect::default(); REPORTED_SUSPECTS_MAX * 2],
             nics: vec![ReportedNic::default(); REPORTED_NICS_MAX * 2],
+            port: None,
         };
         let cut = report.bounded();
         assert_eq!(cut.host.len(), NAME_BYTES_MAX);

@@ -60,6 +60,11 @@ pub fn belongs_to(context: Option<TraceContext>) -> Option<TraceContext> {
     with_thread(set).flatten()
 }
 
+/// What the calls of this thread belong to.
+pub fn belonging() -> Option<TraceContext> {
+    with_thread(|state| state.wanted).flatten()
+}
+
 /// The request that this thread works at.
 pub fn current_request() -> Option<Arc<Request>> {
     with_thread(|state| state.current.clone()).flatten()

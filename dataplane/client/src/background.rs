@@ -1,6 +1,7 @@
 //! Calls that wait, away from the threads of an async runtime. Invariant: what a call owns is
 //! dropped when it has ended, or before it begins.
 
+use crate::trace::taken_along;
 use blocking::{Task, unblock};
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +20,7 @@ pub struct PendingCall<T>(Task<T>);
 
 impl<T: Send + 'static> PendingCall<T> {
     pub(crate) fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
-        Self(unblock(work))
+        Self(unblock(taken_along(work)))
     }
 
     /// Lets the call go on without a future: its result is dropped when it ends.

@@ -65,6 +65,7 @@ mod object;
 mod registration;
 mod slice;
 mod store;
+mod trace;
 mod transfer;
 
 pub use background::PendingCall;
@@ -76,6 +77,7 @@ pub use object::{ObjectSource, ObjectTarget};
 pub use registration::MemoryRegistration;
 pub use slice::{LendError, MemorySlice};
 pub use store::ObjectStore;
+pub use trace::in_trace;
 pub use transfer::PeerTransfer;
 
 pub use perigee_engine::{EngineError, EngineOptions, Notify, SubmitOptions};

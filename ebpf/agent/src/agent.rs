@@ -52,7 +52,8 @@ impl Agent {
     /// # Errors
     /// The port is taken, or there is no thread to be had.
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
-        let board = Arc::new(SnapshotBoard::open(options.state.as_deref()));
+        let board =
+            Arc::new(SnapshotBoard::open(options.state.as_deref(), options.report_to.clone()));
         let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
         let measured = |address| {
             MeshServer::start(address, "", &options.interfaces)
@@ -61,7 +62,9 @@ impl Agent {
         let mesh = options.check.map(measured).transpose()?;
         let reported = |master: &String| {
             let (interfaces, board) = (options.interfaces.clone(), Arc::clone(&board));
-            ClusterReporter::start(master.clone(), interfaces, board).map_err(AgentError::Thread)
+            let port = reachable_port(http.local_addr());
+            ClusterReporter::start(master.clone(), (interfaces, port), board)
+                .map_err(AgentError::Thread)
         };
         let reporter = options.report_to.as_ref().map(reported).transpose()?;
         let (stop, stopped) = channel();
@@ -109,6 +112,12 @@ impl Drop for Agent {
     }
 }
 
+/// The port on which agents of other hosts and people there find this one; none if only its own host
+/// does.
+fn reachable_port(address: SocketAddr) -> Option<u16> {
+    (!address.ip().is_loopback()).then_some(address.port())
+}
+
 /// Reads the host until the sender is gone.
 fn collect(mut collector: Collector, board: &SnapshotBoard, stopped: &Receiver<()>) {
     let mut logged = BTreeMap::new();
@@ -118,6 +127,7 @@ fn collect(mut collector: Collector, board: &SnapshotBoard, stopped: &Receiver<(
         // Before it is served: if the agent is killed, the next one starts from no less than was
         // seen.
         collector.save();
+        board.keep(collector.new_spans());
         board.put(snapshot);
         match stopped.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -1,8 +1,10 @@
 //! What the agent shows to its web server. Invariant: one writer, many readers.
 
+use crate::host;
 use crate::limits::STOP_DEADLINE;
 use crate::recorder::{HistoryWindow, Recorder};
 use crate::snapshot::Snapshot;
+use crate::traces::{SpanEntry, TraceAnswer, TraceQuestion, TraceStore};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,16 +17,21 @@ pub(crate) struct SnapshotBoard {
     history: Mutex<Recorder>,
     /// When the host was read last; the beginning before that.
     read_at: Mutex<Instant>,
+    traces: Mutex<TraceStore>,
+    /// The master that this agent reports to.
+    cluster: Option<String>,
 }
 
 impl SnapshotBoard {
     /// A board without a snapshot, whose history goes on from what lies in this folder.
-    pub(crate) fn open(state: Option<&Path>) -> Self {
+    pub(crate) fn open(state: Option<&Path>, cluster: Option<String>) -> Self {
         Self {
             last: Mutex::default(),
             changed: Condvar::new(),
             history: Mutex::new(Recorder::open(state)),
             read_at: Mutex::new(Instant::now()),
+            traces: Mutex::default(),
+            cluster,
         }
     }
 
@@ -44,6 +51,18 @@ impl SnapshotBoard {
     /// What was recorded between two moments.
     pub(crate) fn history(&self, from_ms: u64, to_ms: u64) -> HistoryWindow {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).window(from_ms, to_ms)
+    }
+
+    /// Holds spans of requests.
+    pub(crate) fn keep(&self, spans: Vec<SpanEntry>) {
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner).add(spans);
+    }
+
+    /// What is held of requests.
+    pub(crate) fn traces(&self, question: &TraceQuestion) -> TraceAnswer {
+        let spans = self.traces.lock().unwrap_or_else(PoisonError::into_inner).find(question);
+        let (schema, cluster) = (TraceAnswer::SCHEMA, self.cluster.clone());
+        TraceAnswer { schema, host: host::name(), cluster, spans }
     }
 
     /// Shows a new snapshot, and records it.

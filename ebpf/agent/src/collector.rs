@@ -7,17 +7,19 @@ mod marks;
 mod pages;
 mod probed;
 mod samples;
+mod spans;
 mod unseen;
 mod verdicts;
 
 use crate::explain::{ProbeLimit, sources};
 use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};
-use crate::ledger::Ledger;
+use crate::ledger::{self, Ledger};
 use crate::limits::URING_TURNS;
 use crate::options::AgentOptions;
 use crate::persisted::StateFolder;
 use crate::slow::SlowDetector;
 use crate::snapshot::{ProcessSeries, Snapshot};
+use crate::traces::SpanEntry;
 use flows::Flows;
 use links::Links;
 use marks::{Marks, MarksSeenBy};
@@ -26,6 +28,7 @@ use perigee_activity::PageListing;
 use perigee_probe_loader::{Feature, FeatureState, Probes};
 use perigee_topology::Topology;
 use samples::Samples;
+use spans::Spans;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -44,6 +47,7 @@ pub struct Collector {
     flows: Flows,
     links: Links,
     marks: Marks,
+    spans: Spans,
     probes: Option<Probes>,
     /// Why there are no probes, feature by feature.
     refused: BTreeMap<Feature, FeatureState>,
@@ -70,6 +74,7 @@ impl Collector {
             flows: Flows::open(&keep),
             links: Links::open(&keep),
             marks: Marks::new(options.slow),
+            spans: Spans::default(),
             verdicts: Verdicts::open(&keep),
             keep,
             is_unkept: false,
@@ -114,6 +119,9 @@ impl Collector {
         self.read_probes(&mut snapshot, &interfaces, &found.processes);
         let host = MarksSeenBy { pages: &pages, found: &found, network: self.network, taken_ms };
         self.marks.read(&host, &mut self.ledger, &mut snapshot);
+        self.spans.read(&snapshot.host, &pages, &found, self.network);
+        let [lost] = self.ledger.total(&ledger::name("lost", ["spans"]), [self.spans.lost()]);
+        snapshot.lost.insert("spans".to_owned(), lost);
         self.ledger.end();
         self.judge(&mut snapshot, &found.processes);
         self.turn += 1;
@@ -129,6 +137,11 @@ impl Collector {
         snapshot.suspects = self.judge.judge(snapshot.taken_ms, &signs);
         self.verdicts.take(snapshot.taken_ms, &snapshot.suspects);
         snapshot.past_suspects = self.verdicts.past();
+    }
+
+    /// Spans of requests that were kept since the last call.
+    pub(crate) fn new_spans(&mut self) -> Vec<SpanEntry> {
+        self.spans.taken()
     }
 
     /// Keeps the counters for the next agent.

@@ -22,6 +22,7 @@ mod recorder;
 mod reporter;
 mod slow;
 mod snapshot;
+mod traces;
 mod web;
 
 pub use agent::{Agent, AgentError};
@@ -36,3 +37,4 @@ pub use snapshot::{
     ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries,
     TcpSeries, UringSeries,
 };
+pub use traces::{SpanEntry, TraceAnswer};

@@ -14,6 +14,10 @@ pub(crate) const THREADS_MAX: usize = 2048;
 pub(crate) const INTERFACES_MAX: usize = 512;
 /// io_uring requests are watched in one of so many turns.
 pub(crate) const URING_TURNS: u64 = 8;
+/// Spans of requests that are held: about 8 MB.
+pub(crate) const TRACE_SPANS_MAX: usize = 16_384;
+/// Calls whose spans are in one answer to who names no request.
+pub(crate) const TRACE_CALLS_SHOWN: usize = 64;
 /// An agent whose host was read longer ago is not alive: one turn on a busy host takes a second or
 /// two.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);

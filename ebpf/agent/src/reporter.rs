@@ -6,6 +6,7 @@ mod report;
 use crate::board::SnapshotBoard;
 use crate::limits::{REPORT_DEADLINE, REPORT_FACTS_FRESH};
 use perigee_mesh::MeshHost;
+use perigee_verdict::AgentReport;
 use perigee_verdict::limits::REPORT_PERIOD_MS;
 use report::report;
 use std::sync::Arc;
@@ -27,12 +28,12 @@ impl ClusterReporter {
     /// There is no thread to be had.
     pub(crate) fn start(
         master: String,
-        interfaces: Vec<String>,
+        (interfaces, port): (Vec<String>, Option<u16>),
         board: Arc<SnapshotBoard>,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-report".to_owned());
-        let thread = thread.spawn(move || run(&master, &interfaces, &board, &stopped))?;
+        let thread = thread.spawn(move || run(&master, (&interfaces, port), &board, &stopped))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }
@@ -48,7 +49,12 @@ impl Drop for ClusterReporter {
     }
 }
 
-fn run(master: &str, interfaces: &[String], board: &SnapshotBoard, stopped: &Receiver<()>) {
+fn run(
+    master: &str,
+    (interfaces, port): (&[String], Option<u16>),
+    board: &SnapshotBoard,
+    stopped: &Receiver<()>,
+) {
     let config = ureq::Agent::config_builder().timeout_global(Some(REPORT_DEADLINE));
     let http = ureq::Agent::new_with_config(config.http_status_as_error(false).build());
     let url = format!("http://{master}/api/v1/cluster/reports");
@@ -61,7 +67,8 @@ fn run(master: &str, interfaces: &[String], board: &SnapshotBoard, stopped: &Rec
             looked = Instant::now();
         }
         if let Some(now) = board.last() {
-            let text = serde_json::to_string(&report(&now, before.as_deref(), &host));
+            let report = AgentReport { port, ..report(&now, before.as_deref(), &host) };
+            let text = serde_json::to_string(&report);
             let sent = text.map_err(|error| error.to_string());
             log_change(&mut last, sent.and_then(|text| post(&http, &url, &text)), master);
             before = Some(now);

@@ -5,6 +5,7 @@ use crate::explain::explain_text;
 use crate::limits::STALLED;
 use crate::metrics::samples;
 use crate::snapshot::Snapshot;
+use crate::traces::TraceQuestion;
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -40,6 +41,7 @@ pub(crate) fn router(board: Arc<SnapshotBoard>) -> Router {
         .route("/metrics", get(metrics))
         .route("/snapshot.json", get(snapshot))
         .route("/history.json", get(history))
+        .route("/traces.json", get(traces))
         .route("/explain", get(explain))
         .route("/livez", get(live))
         .route("/readyz", get(ready))
@@ -111,6 +113,39 @@ async fn history(
         _ => {
             let text = "The history cannot be read; see the agent's log";
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
+}
+
+/// Which requests are asked for.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedTraces {
+    id: Option<String>,
+    key: Option<String>,
+}
+
+impl AskedTraces {
+    fn question(self) -> Option<TraceQuestion> {
+        match (self.id, self.key) {
+            (None, None) => Some(TraceQuestion::Latest),
+            (Some(id), None) => Some(TraceQuestion::Id(id.to_lowercase())),
+            (None, Some(key)) => Some(TraceQuestion::Key(key)),
+            (Some(_), Some(_)) => None,
+        }
+    }
+}
+
+async fn traces(
+    State(board): State<Arc<SnapshotBoard>>,
+    asked: Result<Query<AskedTraces>, QueryRejection>,
+) -> Response {
+    match asked.ok().and_then(|Query(asked)| asked.question()) {
+        Some(question) => axum::Json(board.traces(&question)).into_response(),
+        None => {
+            let text =
+                "Write /traces.json?id=ID or /traces.json?key=KEY, or neither for the latest\n";
+            (StatusCode::BAD_REQUEST, text).into_response()
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::invocation::{Action, Invocation};
 use crate::{
     agent, bench, bundle, check, daemon, doctor, drain, inspect, output, status, top, topology,
+    trace,
 };
 use perigee_agent::has_probes;
 use perigee_flags::{ProcessEnvironment, nearest};
@@ -33,6 +34,7 @@ enum CommandKind {
     Topology,
     Agent,
     Top,
+    Trace,
     Doctor,
     Check,
     Bundle,
@@ -96,6 +98,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         kind: CommandKind::Top,
     },
     Command {
+        name: "trace",
+        personality: None,
+        summary: "Show where the time of one request went, through client, master and nodes",
+        kind: CommandKind::Trace,
+    },
+    Command {
         name: "doctor",
         personality: None,
         summary: "Find what is misconfigured on this host and say what to do",
@@ -132,7 +140,7 @@ PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json write
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done; for a server: ended by SIGTERM or SIGINT
-  1   perigee doctor, perigee check: something does not work
+  1   perigee doctor, perigee check: something does not work; perigee trace: not found
   2   a setting is wrong; the message says which and what to write
   3   perigee doctor, perigee check: something works less well than it could
   64  no such command, or an argument the cluster refused
@@ -182,6 +190,7 @@ fn run(
         CommandKind::Topology => topology::run(invocation, environment),
         CommandKind::Agent => agent::run(invocation, environment),
         CommandKind::Top => top::run(invocation, environment),
+        CommandKind::Trace => trace::run(invocation, environment),
         CommandKind::Doctor => doctor::run(invocation, environment),
         CommandKind::Bundle => bundle::run(invocation, environment),
         CommandKind::Check => check::run(invocation, environment),

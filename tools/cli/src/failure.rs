@@ -58,6 +58,17 @@ pub(crate) enum Failure {
         /// What went wrong.
         reason: String,
     },
+    /// Agents were asked for a request.
+    #[error(
+        "{agents} agents have no {what}: kept are calls under a sampled traceparent, the slowest of each second, \
+         and slow ones, from an agent's start on; ask other hosts with --agent=HOST or --cluster=MASTER"
+    )]
+    NoTrace {
+        /// What is missing.
+        what: String,
+        /// How many answered.
+        agents: usize,
+    },
     /// The node could not start.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -108,6 +119,9 @@ pub(crate) enum Failure {
     System(#[from] std::io::Error),
 }
 
+/// Exit code when what was asked for is not there.
+const EXIT_NOT_FOUND: u8 = 1;
+
 impl Failure {
     /// The exit code of the program.
     pub(crate) fn exit_code(&self) -> u8 {
@@ -121,6 +135,7 @@ impl Failure {
             | Self::NoVerdict { .. }
             | Self::NoServer { .. }
             | Self::Http(_) => Status::RpcFail.exit(),
+            Self::NoTrace { .. } => EXIT_NOT_FOUND,
             Self::Call(error) => error.status().exit(),
             Self::Drain(error) => error.status().exit(),
             Self::Topology(_) | Self::NoHosts | Self::Baseline(_) | Self::NoBundle { .. } => {

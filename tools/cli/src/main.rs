@@ -24,6 +24,7 @@ mod size;
 mod status;
 mod top;
 mod topology;
+mod trace;
 
 use failure::Failure;
 use invocation::Invocation;

@@ -30,6 +30,7 @@ fn report(host: usize) -> AgentReport {
         nics: nics.collect(),
         links: links.collect(),
         suspects: Vec::new(),
+        port: None,
     }
 }
 

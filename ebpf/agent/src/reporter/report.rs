@@ -28,6 +28,7 @@ pub(super) fn report(now: &Snapshot, before: Option<&Snapshot>, host: &MeshHost)
         nics: nics.collect(),
         links: links.collect(),
         suspects: suspects.collect(),
+        port: None,
     }
 }
 

@@ -102,7 +102,7 @@ fn an_agent_that_no_longer_reads_its_host_is_not_alive() {
     assert_eq!(stalled(Duration::from_secs(2)), None);
     let text = stalled(STALLED + Duration::from_secs(1)).unwrap();
     assert!(text.starts_with("The host was read 31 s ago"), "{text}");
-    let board = SnapshotBoard::open(None);
+    let board = SnapshotBoard::open(None, None);
     assert!(board.age() < STALLED, "before the first reading it has time");
 }
 

@@ -20,6 +20,7 @@ fn verdict() -> ClusterVerdict {
         host: name.to_owned(),
         nics: vec!["rail0".to_owned()],
         age_ms: 1500,
+        agent: None,
     };
     ClusterVerdict {
         version: 1,
