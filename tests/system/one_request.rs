@@ -10,17 +10,19 @@ use perigee_tests::network::{free_ports, loopback};
 use perigee_tests::objects::Objects;
 use perigee_tests::program::{Ended, Program};
 use serde_json::Value;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 const POOL_BYTES: u64 = 64 << 20;
 const VALUE: &[u8] = &[7; 4096];
-const ID: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 /// Longer than an agent needs to read what was kept, on a busy host.
 const SEEN_DEADLINE: Duration = Duration::from_secs(60);
 
 struct Scene {
+    /// Of the request: all agents of a host see the same processes.
+    id: String,
     agent: SocketAddr,
     objects: Objects,
     _programs: (Program, [Node; 2], Master),
@@ -42,7 +44,8 @@ fn scene() -> Scene {
         http::request(address, "GET", "/readyz").is_ok_and(|answer| answer.status == 200)
     });
     let objects = Objects::open_over_tcp(&master.address());
-    Scene { agent: address, objects, _programs: (agent, nodes, master) }
+    let id = format!("{:032x}", u128::from(RandomState::new().hash_one(port)) << 64 | 1);
+    Scene { id, agent: address, objects, _programs: (agent, nodes, master) }
 }
 
 impl Scene {
@@ -54,12 +57,12 @@ impl Scene {
     /// Spans of the request, once all kinds are there; more gets are made until then, because what
     /// happened before an agent was near is not kept.
     fn spans(&self, key: &str) -> Vec<Value> {
-        let traceparent = format!("00-{ID}-{PARENT}-01");
+        let traceparent = format!("00-{}-{PARENT}-01", self.id);
         let mut spans = Vec::new();
         wait_until("all spans of a get are found", SEEN_DEADLINE, || {
             let read = in_trace(&traceparent, || self.objects.get(key, VALUE.len()));
             assert_eq!(read.expect("the object is there"), VALUE);
-            let ended = self.trace(&[ID, "--format=json"]);
+            let ended = self.trace(&[&self.id, "--format=json"]);
             let document: Value = serde_json::from_str(&ended.output).unwrap_or_default();
             spans = document["spans"].as_array().cloned().unwrap_or_default();
             let has = |kind: &str| spans.iter().any(|span| span["kind"] == kind);
@@ -75,7 +78,7 @@ fn a_get_under_a_traceparent_is_found_with_its_spans_of_client_master_and_node()
     let key = "layer-0/page 7?&ä";
     assert_eq!(scene.objects.put(key, VALUE), Status::Ok);
     let spans = scene.spans(key);
-    assert!(spans.iter().all(|span| span["trace"] == ID), "{spans:#?}");
+    assert!(spans.iter().all(|span| span["trace"] == scene.id), "{spans:#?}");
     let calls: Vec<&Value> = spans.iter().filter(|span| span["kind"] == "call").collect();
     assert!(calls.iter().all(|call| call["parent"] == PARENT && call["name"] == "get"));
     assert!(calls.iter().all(|call| call["key"] == key && call["bytes"] == VALUE.len()));
@@ -95,7 +98,10 @@ fn a_get_under_a_traceparent_is_found_with_its_spans_of_client_master_and_node()
     assert_eq!([&transfer["bytes"], &served["bytes"]], [VALUE.len(); 2]);
     assert!(served["pid"] != pid && answered["pid"] != pid && served["pid"] != answered["pid"]);
     // The answers carry what their servers say, so that the client's spans need no others.
-    assert!(lookup["served_ns"].as_u64() > Some(0) && transfer["served_ns"].as_u64() > Some(0));
+    for span in [lookup, transfer] {
+        let server = ["waited_ns", "served_ns"].map(|part| span[part].as_u64().expect("a number"));
+        assert!(server.into_iter().sum::<u64>() > 0, "{span:#}");
+    }
     let parts = [lookup, transfer].map(|span| span["took_ns"].as_u64().expect("a number"));
     assert!(parts.into_iter().sum::<u64>() <= call["took_ns"].as_u64().expect("a number"));
 }
@@ -109,12 +115,13 @@ fn a_request_is_found_by_its_key_and_one_that_is_not_there_says_what_to_do() {
     // The key could be the name of a request.
     let ended = scene.trace(&[key]);
     assert_eq!(ended.code, Some(0), "{}", ended.output);
-    for part in [&format!("trace {ID}, "), key, "GetReplicas", "read 4.0 KiB", "served by"] {
+    for part in [&format!("trace {}, ", scene.id), key, "GetReplicas", "read 4.0 KiB", "served by"]
+    {
         assert!(ended.output.contains(part), "{part} in {}", ended.output);
     }
     assert!(spans.len() > 4);
     let latest = scene.trace(&[]);
-    assert!(latest.output.contains(ID), "{}", latest.output);
+    assert!(latest.output.contains(&scene.id), "{}", latest.output);
     let missing = scene.trace(&["no-such-key"]);
     assert_eq!(missing.code, Some(1), "{}", missing.output);
     assert!(missing.output.contains("--cluster=MASTER"), "{}", missing.output);

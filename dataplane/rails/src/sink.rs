@@ -3,6 +3,7 @@
 //! Each request is reported exactly once, and only when no device touches its memory any more.
 
 use crate::error::RailError;
+use perigee_activity::Request;
 use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,11 @@ pub trait Sink: Send + Sync {
     /// Bytes of the request with this tag have arrived.
     fn moved(&self, tag: u64, bytes: u64) {
         let _ = (tag, bytes);
+    }
+
+    /// What of the program the requests belong to, if that is traced.
+    fn traced(&self) -> Option<&Request> {
+        None
     }
 
     /// The request with this tag is over.

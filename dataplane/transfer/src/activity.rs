@@ -3,7 +3,7 @@
 //! Invariant: a copy is counted once.
 
 use perigee_activity::{SlotKey, Span, SpanKind, Stages, add_span};
-use perigee_schemas::{Direction, Route};
+use perigee_schemas::{Direction, Route, Status};
 use perigee_shard::monotonic;
 use std::time::Duration;
 
@@ -18,6 +18,19 @@ pub(crate) fn record_copy(route: Route, direction: Direction, bytes: u64, elapse
             span
         });
     }
+}
+
+/// Adds what a disk of this process has read, with the time that its caller waited for it.
+pub(crate) fn trace_own_disk(bytes: u64, asked: Duration, went_well: bool) {
+    let now = monotonic();
+    let took = now.saturating_sub(asked);
+    add_span(now, took, || {
+        let (route, direction) = (Route::SameProcess, Direction::Read);
+        let mut span = Span::new(SpanKind::Transfer, "", "disk").over(route, direction);
+        (span.parts, span.bytes, span.disk_ns) = (1, bytes, nanoseconds(took));
+        span.status = if went_well { 0 } else { Status::TransferFail.code() };
+        span
+    });
 }
 
 fn nanoseconds(length: Duration) -> u64 {

@@ -1,11 +1,12 @@
 //! Where the ends of requests are noted while their caller waits. Invariant: a caller that has
 //! waited to the end may touch the memory of all requests again.
 
+use perigee_activity::{Request, current_request};
 use perigee_mover::{BatchWait, STALL_CHECK};
 use perigee_rails::{RailError, Sink};
 use perigee_shard::SpinWait;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub(super) struct CompletionWait {
     left: AtomicUsize,
     failures: Mutex<Vec<(u64, RailError)>>,
     caller: Thread,
+    /// What the caller works at.
+    traced: Option<Arc<Request>>,
 }
 
 impl CompletionWait {
@@ -25,6 +28,7 @@ impl CompletionWait {
             left: AtomicUsize::new(requests),
             failures: Mutex::default(),
             caller: std::thread::current(),
+            traced: current_request(),
         }
     }
 
@@ -56,6 +60,10 @@ impl CompletionWait {
 }
 
 impl Sink for CompletionWait {
+    fn traced(&self) -> Option<&Request> {
+        self.traced.as_deref()
+    }
+
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
         if let Err(error) = outcome {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);

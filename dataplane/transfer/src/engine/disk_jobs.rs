@@ -5,6 +5,7 @@
 //! bounded, because others need the memory of a disk, too.
 #![expect(unsafe_code, reason = "it copies into memory of callers")]
 
+use crate::activity::trace_own_disk;
 use crate::client::FarJob;
 use crate::disk_piece::disk_piece;
 use crate::error::TransferError;
@@ -15,6 +16,7 @@ use crate::segments::SegmentTable;
 use perigee_memory::copy::scatter_blocks;
 use perigee_memory::limits::BLOCK_BYTES;
 use perigee_mover::PeerError;
+use perigee_shard::monotonic;
 use perigee_ssd::{Answer, Disk, DiskPiece, ReadError, StagedBytes, Unanswered};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ struct DiskCall {
     jobs: Vec<usize>,
     pieces: Vec<DiskPiece>,
     bytes: u64,
+    /// When the disk was asked.
+    asked: Duration,
 }
 
 /// Jobs on their way.
@@ -88,7 +92,8 @@ impl<'a> DiskJobs<'a> {
             }
             None => {
                 let (jobs, pieces) = (vec![job], vec![piece]);
-                self.waiting.push_back(DiskCall { disk: disk.clone(), jobs, pieces, bytes });
+                let (disk, asked) = (disk.clone(), Duration::ZERO);
+                self.waiting.push_back(DiskCall { disk, jobs, pieces, bytes, asked });
             }
         }
     }
@@ -98,7 +103,8 @@ impl<'a> DiskJobs<'a> {
         let may = |asked: u64, call: &mut DiskCall| {
             asked == 0 || asked + call.bytes <= OWN_DISK_ASKED_BYTES
         };
-        while let Some(call) = self.waiting.pop_front_if(|call| may(self.asked_bytes, call)) {
+        while let Some(mut call) = self.waiting.pop_front_if(|call| may(self.asked_bytes, call)) {
+            call.asked = monotonic();
             let answer = call.disk.read(call.pieces.clone());
             self.asked_bytes += call.bytes;
             self.asked.push_back((call, answer));
@@ -115,6 +121,7 @@ impl<'a> DiskJobs<'a> {
                 self.cancel(call);
                 break;
             }
+            trace_own_disk(call.bytes, call.asked, read.is_ok());
             self.ask_more();
             self.take(&call, read);
         }
