@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly SECONDS_EACH=${SECONDS_EACH:-60}
 readonly TARGET=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
-readonly DECODERS=(frame session message handshake document rails record)
+readonly DECODERS=(frame session message handshake document rails record traceparent)
 
 command -v c++ >/dev/null || {
     echo "fuzz: libFuzzer is C++; install g++ (apt-get install g++)" >&2

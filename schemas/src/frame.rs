@@ -12,7 +12,7 @@
 //! allocated for its body.
 
 use crate::limits::FRAME_BODY_BYTES_MAX;
-use crate::trace::{TRAILER_BYTES, Trailer};
+use crate::trace::{FrameTrailer, TRAILER_BYTES};
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 24;
@@ -181,7 +181,7 @@ impl FrameHeader {
     }
 
     /// The trailer of the body that came with this header, if it has one.
-    pub fn trailer<'a>(&self, body: &'a [u8]) -> Option<&'a Trailer> {
+    pub fn trailer<'a>(&self, body: &'a [u8]) -> Option<&'a FrameTrailer> {
         body.last_chunk::<TRAILER_BYTES>().filter(|_| self.has_trailer)
     }
 
@@ -207,7 +207,7 @@ impl FrameHeader {
         kind: MessageKind,
         request: u64,
         body: &[u8],
-        trailer: &Trailer,
+        trailer: &FrameTrailer,
     ) -> [u8; HEADER_BYTES] {
         Self::encode_parts(kind, request, body, Some(trailer))
     }
@@ -216,7 +216,7 @@ impl FrameHeader {
         kind: MessageKind,
         request: u64,
         body: &[u8],
-        trailer: Option<&Trailer>,
+        trailer: Option<&FrameTrailer>,
     ) -> [u8; HEADER_BYTES] {
         let end = trailer.map_or(&[][..], |trailer| trailer);
         let (body_bytes, has_trailer) = (body.len() + end.len(), trailer.is_some());

@@ -11,7 +11,7 @@ const ANSWER_TAG: [u8; 4] = *b"TMS1";
 const SAMPLED: u8 = 1;
 
 /// What stands behind the message of a frame.
-pub type Trailer = [u8; TRAILER_BYTES];
+pub type FrameTrailer = [u8; TRAILER_BYTES];
 
 /// Names one request across processes, as W3C's `traceparent` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +45,7 @@ impl TraceContext {
     }
 
     /// As it travels.
-    pub fn encode(&self) -> Trailer {
+    pub fn encode(&self) -> FrameTrailer {
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..16].copy_from_slice(&self.id.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.span.to_be_bytes());
@@ -55,7 +55,7 @@ impl TraceContext {
     }
 
     /// Reads a trailer; `None` for one that says something else.
-    pub fn decode(trailer: &Trailer) -> Option<Self> {
+    pub fn decode(trailer: &FrameTrailer) -> Option<Self> {
         let (id, rest) = trailer.split_first_chunk::<16>()?;
         let (span, rest) = rest.split_first_chunk::<8>()?;
         let context = Self {
@@ -78,7 +78,7 @@ pub struct ServiceTimes {
 
 impl ServiceTimes {
     /// As they travel.
-    pub fn encode(&self) -> Trailer {
+    pub fn encode(&self) -> FrameTrailer {
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&self.waited_ns.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.served_ns.to_le_bytes());
@@ -87,7 +87,7 @@ impl ServiceTimes {
     }
 
     /// Reads a trailer; `None` for one that says something else.
-    pub fn decode(trailer: &Trailer) -> Option<Self> {
+    pub fn decode(trailer: &FrameTrailer) -> Option<Self> {
         let (waited, rest) = trailer.split_first_chunk::<8>()?;
         let (served, _) = rest.split_first_chunk::<8>()?;
         let times =

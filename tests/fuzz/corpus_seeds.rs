@@ -19,6 +19,7 @@ use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
 use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::session::{Hello, Role, encode_failure};
+use perigee_schemas::trace::{ServiceTimes, TraceContext};
 use perigee_schemas::{Identity, Status, master as rpc, mover};
 use perigee_ssd::format::{
     Entry, EntryKind, Footer, Labels, SegmentHeader, SegmentTrailer, Summary, Superblock,
@@ -63,10 +64,23 @@ fn main() -> std::io::Result<()> {
     for (choice, (name, structure)) in disk().into_iter().enumerate() {
         write(&corpus, "disk", name, &[&[choice as u8], structure.as_slice()].concat())?;
     }
+    for (name, traceparent) in [("version_0", TRACEPARENT), ("later", TRACEPARENT_OF_LATER)] {
+        write(&corpus, "traceparent", name, traceparent.as_bytes())?;
+    }
+    if let Some(context) = TraceContext::parse(TRACEPARENT) {
+        let times = ServiceTimes { waited_ns: 9, served_ns: 51_000 };
+        for (name, trailer) in [("traced", context.encode()), ("timed", times.encode())] {
+            let header = FrameHeader::encode_with_trailer(MessageKind::Exist, 7, &[], &trailer);
+            write(&corpus, "frame", name, &[header.as_slice(), &trailer].concat())?;
+        }
+    }
     let untyped = Frame { typed: false, ..Frame::new(PeerKind::Connection, CONNECTION.to_owned()) };
     write(&corpus, "handshake", "untyped", &untyped.encode())
 }
 
+/// What calls may belong to, in this version of the standard and in a later one.
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const TRACEPARENT_OF_LATER: &str = "cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03-more";
 /// A connection message with all fields.
 const CONNECTION: &str = r#"{"local_nic_path":"h:1@mlx5_0","peer_nic_path":"p:2@mlx5_1",
 "local_lid":3,"local_gid":"fe:80","qp_num":[7,4294967295],"reply_msg":"","ready_ack":true,

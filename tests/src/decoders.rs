@@ -12,6 +12,7 @@ use perigee_schemas::master as rpc;
 use perigee_schemas::message::decode;
 use perigee_schemas::record::Record;
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
+use perigee_schemas::trace::{ServiceTimes, TraceContext};
 use perigee_schemas::{mover, rails as rails_rpc};
 
 /// A decoder under test: its name, which is also its corpus folder, and its entry, which tells
@@ -19,7 +20,7 @@ use perigee_schemas::{mover, rails as rails_rpc};
 pub type Decoder = (&'static str, fn(&[u8]) -> bool);
 
 /// All of them.
-pub const DECODERS: [Decoder; 8] = [
+pub const DECODERS: [Decoder; 9] = [
     ("frame", frame),
     ("session", session),
     ("message", message),
@@ -27,6 +28,7 @@ pub const DECODERS: [Decoder; 8] = [
     ("document", discovery::document),
     ("rails", rails::rails),
     ("record", record),
+    ("traceparent", traceparent),
     ("disk", disk::disk),
 ];
 
@@ -47,6 +49,10 @@ pub fn frame(bytes: &[u8]) -> bool {
     }
     let again = FrameHeader::encode(judged.kind, judged.request, body);
     assert!(FrameHeader::decode(&again, HELLO_BODY_BYTES_MAX).is_ok(), "encoding is stable");
+    if let Some(trailer) = judged.trailer(body) {
+        let context = TraceContext::decode(trailer);
+        assert!(context.is_none() || ServiceTimes::decode(trailer).is_none(), "one meaning");
+    }
     body_of(judged.kind, body);
     true
 }
@@ -114,6 +120,20 @@ pub fn record(bytes: &[u8]) -> bool {
     record.encode(&mut again);
     assert!(bytes.starts_with(&again), "a record has one encoding");
     true
+}
+
+/// What a program says its calls belong to.
+pub fn traceparent(bytes: &[u8]) -> bool {
+    let context = std::str::from_utf8(bytes).ok().and_then(TraceContext::parse);
+    if let Some(context) = context {
+        assert_eq!(
+            TraceContext::parse(&context.traceparent()),
+            Some(context),
+            "it is written well"
+        );
+        assert_eq!(TraceContext::decode(&context.encode()), Some(context), "it travels well");
+    }
+    context.is_some()
 }
 
 /// Decodes and walks a body. Debug output visits every field of every table.

@@ -41,7 +41,7 @@ pub use operation::Operation;
 pub use page::{Page, page};
 pub use perigee_schemas::{Direction, Route};
 pub use reader::marks::{MarkReading, RingsSeen};
-pub use reader::spans::{SpanReading, SpansSeen};
+pub use reader::spans::{KeptSpans, SpansSeen};
 pub use reader::{LinkReading, PageReader, SlotReading};
 pub use request::{
     CallOutcome, OpenCall, Request, add_span, answered, begin_call, belonging, belongs_to,

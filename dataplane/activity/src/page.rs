@@ -32,7 +32,7 @@ pub struct Page {
     cells: &'static [Cells],
     links: &'static [LinkCells],
     rings: &'static [RingCells],
-    /// Whoever has it is the one that writes.
+    /// The one that holds it writes.
     spans: Mutex<&'static SpanRing>,
     claims: Mutex<FreeSlots<SlotKey>>,
     link_claims: Mutex<FreeSlots<LinkKey>>,

@@ -8,15 +8,15 @@ mod names;
 use crate::operation::Operation;
 use crate::page::page;
 use crate::span::{Span, SpanKind};
-use keeping::{Pace, Subject};
-use names::Names;
+use keeping::{PacedKind, UsualPace};
+use names::RequestNames;
 use perigee_schemas::trace::TraceContext;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Spans below a call that are told apart; further exchanges count with others of their link.
+/// Spans below a call that stand alone; further exchanges count with others of their link.
 const SPANS_PER_CALL: usize = 48;
 
 /// A request under way, for all threads that work at it.
@@ -45,8 +45,8 @@ struct ThreadState {
     current: Option<Arc<Request>>,
     /// The last one, to be used again.
     spare: Option<Arc<Request>>,
-    names: Names,
-    pace: Pace,
+    names: RequestNames,
+    pace: UsualPace,
 }
 
 thread_local! {
@@ -121,7 +121,7 @@ impl OpenCall {
         with_thread(|state| {
             let request = state.current.take()?;
             let took_ns = nanoseconds(now.saturating_sub(self.begun));
-            let subject = Subject::call(self.operation, outcome.bytes);
+            let subject = PacedKind::call(self.operation, outcome.bytes);
             if state.pace.is_kept(subject, took_ns, now, request.context.is_sampled) {
                 request.keep(self.operation, outcome, took_ns);
             }
@@ -148,7 +148,7 @@ pub fn answered(
     make: impl FnOnce() -> Span,
 ) {
     let took_ns = nanoseconds(took);
-    let subject = Subject::served(kind, detail, bytes);
+    let subject = PacedKind::served(kind, detail, bytes);
     let is_kept =
         with_thread(|state| state.pace.is_kept(subject, took_ns, now, context.is_sampled));
     if is_kept != Some(true) {

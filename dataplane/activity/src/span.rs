@@ -3,11 +3,10 @@
 
 use crate::layout::text;
 use crate::operation::Operation;
+use crate::span_ring::SPAN_WORDS;
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Direction, Route};
 
-/// Words of a span in the page.
-pub(crate) const SPAN_WORDS: usize = 31;
 const NUMBERS: usize = 14;
 const WHAT_BYTES: usize = 24;
 const WHO_BYTES: usize = 112;

@@ -2,8 +2,10 @@
 //! a time, and a span's number tells whether it is whole.
 
 use crate::limits::SPANS;
-use crate::span::SPAN_WORDS;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Words of a span.
+pub(crate) const SPAN_WORDS: usize = 31;
 
 /// A span in the page. The number is odd while it is written, and twice the count of spans up to
 /// this one afterwards.

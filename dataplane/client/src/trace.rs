@@ -1,5 +1,6 @@
 //! What calls belong to: one request of the program, which can then be followed through the
-//! cluster. Invariant: after [`in_trace`] the thread's calls belong to what they belonged to before.
+//! cluster.
+//! Invariant: after [`in_trace`] the thread's calls belong to what they belonged to before.
 
 use perigee_activity::{belonging, belongs_to};
 use perigee_schemas::trace::TraceContext;

@@ -13,7 +13,7 @@ use flatbuffers::FlatBufferBuilder;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::mover as wire;
-use perigee_schemas::trace::Trailer;
+use perigee_schemas::trace::FrameTrailer;
 use perigee_schemas::{Direction, Identity, Status};
 use std::io;
 
@@ -193,7 +193,7 @@ fn append(
     kind: MessageKind,
     number: u64,
     body: &[u8],
-    trailer: Option<&Trailer>,
+    trailer: Option<&FrameTrailer>,
 ) {
     debug_assert!(body.len() <= BODY_BYTES_MAX, "the peer takes it");
     let header = match trailer {

@@ -112,8 +112,7 @@ impl Drop for Agent {
     }
 }
 
-/// The port on which agents of other hosts and people there find this one; none if only its own host
-/// does.
+/// The port on which other hosts find this agent; none if only its own host does.
 fn reachable_port(address: SocketAddr) -> Option<u16> {
     (!address.ip().is_loopback()).then_some(address.port())
 }

@@ -9,7 +9,7 @@ use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
-use call::TracedCall;
+use call::CallLines;
 use gather::{Gathered, Wanted, gather};
 use perigee_agent::{SpanEntry, TraceAnswer};
 use perigee_flags::{
@@ -109,7 +109,7 @@ fn nothing(gathered: &Gathered, of: &str) -> Failure {
 fn trees(spans: &[SpanEntry]) -> String {
     let mut text = String::new();
     for trace in gather::traces(spans) {
-        let calls = TracedCall::of(spans, trace);
+        let calls = CallLines::of(spans, trace);
         let plural = if calls.len() == 1 { "" } else { "s" };
         text.push_str(&format!("trace {trace}, {} call{plural}\n", calls.len()));
         calls.iter().for_each(|call| text.push_str(&call.text()));

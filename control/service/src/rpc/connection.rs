@@ -12,7 +12,7 @@ use perigee_schemas::Status;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::FRAME_BODY_BYTES_MAX;
 use perigee_schemas::session::encode_failure;
-use perigee_schemas::trace::{ServiceTimes, TRAILER_BYTES, TraceContext, Trailer};
+use perigee_schemas::trace::{FrameTrailer, ServiceTimes, TRAILER_BYTES, TraceContext};
 use perigee_shard::Environment;
 use std::io;
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub(super) async fn serve<E: Environment>(
         }
         builder.reset();
         let traced = header.trailer(body).and_then(TraceContext::decode);
-        let traced = traced.map(|context| TracedCall::begin(caller.environment(), context));
+        let traced = traced.map(|context| AnsweredCall::begin(caller.environment(), context));
         let answered = dispatch::answer(shard, caller, header.kind, body, &mut builder).await;
         frames.consume();
         // Owners hear of it first: what was answered outlives this process.
@@ -80,13 +80,13 @@ pub(super) async fn serve<E: Environment>(
 }
 
 /// A call that belongs to a request of a program which is traced.
-struct TracedCall {
+struct AnsweredCall {
     context: TraceContext,
     begun: Duration,
     waited: Duration,
 }
 
-impl TracedCall {
+impl AnsweredCall {
     fn begin(environment: &impl Environment, context: TraceContext) -> Self {
         Self { context, begun: environment.now(), waited: environment.core_wait() }
     }
@@ -119,7 +119,7 @@ fn nanoseconds(length: Duration) -> u64 {
 
 /// The frame of an answer. One that no frame can hold is an error instead: the peer would have to
 /// refuse it.
-fn reply(request: u64, body: &[u8], trailer: Option<&Trailer>) -> Vec<u8> {
+fn reply(request: u64, body: &[u8], trailer: Option<&FrameTrailer>) -> Vec<u8> {
     if body.len() > FRAME_BODY_BYTES_MAX {
         let text = format!(
             "The answer of {} bytes is over the limit of {FRAME_BODY_BYTES_MAX}: ask for less at a time",

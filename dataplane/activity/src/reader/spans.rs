@@ -4,8 +4,8 @@
 use super::{PageReader, word};
 use crate::layout::{PageHeader, SPANS_OFFSET};
 use crate::limits::SPANS;
-use crate::span::{SPAN_WORDS, Span};
-use crate::span_ring::{SPAN_BYTES, SPAN_RING_BYTES, SPANS_HEAD_BYTES};
+use crate::span::Span;
+use crate::span_ring::{SPAN_BYTES, SPAN_RING_BYTES, SPAN_WORDS, SPANS_HEAD_BYTES};
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub struct SpansSeen(u64);
 
 /// What a reader had not seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SpanReading {
+pub struct KeptSpans {
     /// Spans in the order in which they were kept.
     pub spans: Vec<Span>,
     /// Those that were overwritten before they were seen.
@@ -30,14 +30,14 @@ impl PageReader {
     ///
     /// # Errors
     /// The page has shrunk.
-    pub fn spans(&self, seen: &mut SpansSeen) -> io::Result<SpanReading> {
+    pub fn spans(&self, seen: &mut SpansSeen) -> io::Result<KeptSpans> {
         let room = self.count_at(offset_of!(PageHeader, spans))?;
         if room != SPANS as u64 {
-            return Ok(SpanReading::default());
+            return Ok(KeptSpans::default());
         }
         let count = self.count_at(SPANS_OFFSET)?;
         if count == seen.0 {
-            return Ok(SpanReading::default());
+            return Ok(KeptSpans::default());
         }
         // One that is being written differs between two copies, or has an odd number.
         let (mut before, mut after) = (vec![0; SPAN_RING_BYTES], vec![0; SPAN_RING_BYTES]);
@@ -51,7 +51,7 @@ impl PageReader {
         taken.sort_by_key(|(number, _)| *number);
         let lost = count.saturating_sub(seen.0).saturating_sub(taken.len() as u64);
         *seen = SpansSeen(count);
-        Ok(SpanReading { spans: taken.into_iter().filter_map(|(_, span)| span).collect(), lost })
+        Ok(KeptSpans { spans: taken.into_iter().filter_map(|(_, span)| span).collect(), lost })
     }
 
     fn count_at(&self, offset: usize) -> io::Result<u64> {
@@ -99,7 +99,7 @@ mod tests {
     fn every_span_is_taken_once_and_those_that_were_overwritten_are_counted() {
         let (_folder, page, reader) = page();
         let mut seen = SpansSeen::default();
-        assert_eq!(reader.spans(&mut seen).unwrap(), SpanReading::default());
+        assert_eq!(reader.spans(&mut seen).unwrap(), KeptSpans::default());
         for turn in 0..SPANS as u64 {
             page.put_spans(&[span(turn), span(turn + 1)]);
             let reading = reader.spans(&mut seen).unwrap();
@@ -123,7 +123,7 @@ mod tests {
         assert!(reader.spans(&mut seen).unwrap().spans.is_empty(), "no kind that is known");
         // A count that falls gives nothing.
         file.write_all_at(&[0; 8], SPANS_OFFSET as u64).unwrap();
-        assert_eq!(reader.spans(&mut seen).unwrap(), SpanReading::default());
+        assert_eq!(reader.spans(&mut seen).unwrap(), KeptSpans::default());
         file.set_len(SPANS_OFFSET as u64).unwrap();
         assert!(reader.spans(&mut seen).is_err());
     }

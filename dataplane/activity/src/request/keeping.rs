@@ -18,12 +18,12 @@ const SIZES: usize = 16;
 
 /// What is compared with others of its kind and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub(crate) struct PacedKind {
     kind: usize,
     size: usize,
 }
 
-impl Subject {
+impl PacedKind {
     pub(crate) fn call(operation: Operation, bytes: u64) -> Self {
         Self { kind: operation as usize, size: size(bytes) }
     }
@@ -50,22 +50,22 @@ fn size(bytes: u64) -> usize {
 
 /// What a thread usually needs, by kind and size.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct UsualPace {
     /// Running medians in nanoseconds; 0 for what was never done.
     usual_ns: Box<[[u64; SIZES]; KINDS]>,
 }
 
-impl Default for Pace {
+impl Default for UsualPace {
     fn default() -> Self {
         Self { usual_ns: Box::new([[0; SIZES]; KINDS]) }
     }
 }
 
-impl Pace {
+impl UsualPace {
     /// Whether something that took so long is kept. It counts among its kind either way.
     pub(super) fn is_kept(
         &mut self,
-        subject: Subject,
+        subject: PacedKind,
         took_ns: u64,
         now: Duration,
         is_wanted: bool,
@@ -76,7 +76,7 @@ impl Pace {
         is_noted && is_watched(now)
     }
 
-    fn is_slow(&mut self, subject: Subject, took_ns: u64) -> bool {
+    fn is_slow(&mut self, subject: PacedKind, took_ns: u64) -> bool {
         let usual = &mut self.usual_ns[subject.kind][subject.size];
         let is_slow = *usual > 0 && took_ns > usual.saturating_mul(SLOW_TIMES);
         // Half of all are above, so steps of the same size in both directions end at the median.
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn what_takes_four_times_the_median_is_slow_whatever_the_size_of_others() {
-        let mut pace = Pace::default();
+        let mut pace = UsualPace::default();
         let (small, large) =
-            (Subject::call(Operation::Get, 4096), Subject::call(Operation::Get, 64 << 20));
+            (PacedKind::call(Operation::Get, 4096), PacedKind::call(Operation::Get, 64 << 20));
         assert_ne!(small, large);
         for turn in 0..2000 {
             pace.is_slow(small, 9_000 + turn % 2000);
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn the_usual_follows_the_median_and_not_a_few_that_are_slow() {
-        let mut pace = Pace::default();
-        let subject = Subject::call(Operation::Put, 0);
+        let mut pace = UsualPace::default();
+        let subject = PacedKind::call(Operation::Put, 0);
         for turn in 0..5000 {
             pace.is_slow(subject, if turn % 10 == 0 { 50_000_000 } else { 10_000 });
         }

@@ -1,17 +1,17 @@
-//! Names of requests and spans, drawn by one thread: a random beginning and a count, mixed so that
-//! all bits of a name look random, as readers of traces expect.
+//! What requests and spans are called, drawn by one thread: a random beginning and a count, mixed so
+//! that all bits of a name look random, as readers of traces expect.
 
 use std::hash::{BuildHasher, RandomState};
 
 /// The names that a thread draws.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct RequestNames {
     /// Random; 0 before the first name.
     beginning: u64,
     count: u64,
 }
 
-impl Names {
+impl RequestNames {
     /// A name for a request; never 0.
     pub(super) fn trace(&mut self) -> u128 {
         let low = self.span();
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn names_differ_within_a_thread_and_between_two() {
-        let (mut one, mut other) = (Names::default(), Names::default());
+        let (mut one, mut other) = (RequestNames::default(), RequestNames::default());
         let names: HashSet<u128> =
             (0..1000).flat_map(|_| [one.trace(), other.trace(), one.span().into()]).collect();
         assert_eq!(names.len(), 3000);

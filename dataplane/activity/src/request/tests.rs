@@ -1,6 +1,8 @@
+//! Requests of threads, as an agent reads what was kept of them.
+
 use super::*;
 use crate::directory::{PageDirectory, pages};
-use crate::reader::spans::{SpanReading, SpansSeen};
+use crate::reader::spans::{KeptSpans, SpansSeen};
 use perigee_schemas::{Direction, Route};
 
 const SAMPLED: TraceContext = TraceContext { id: 5 << 64 | 6, span: 9, is_sampled: true };
@@ -20,7 +22,7 @@ impl Reader {
         Self(SpansSeen::default())
     }
 
-    fn read(&mut self) -> SpanReading {
+    fn read(&mut self) -> KeptSpans {
         let path = page().and_then(|page| page.path()).unwrap();
         let all = pages(&PageDirectory::new(path.parent().unwrap()));
         let own = all.iter().find(|page| page.path() == path).unwrap();
@@ -49,7 +51,7 @@ fn a_call_that_its_program_wants_to_see_is_kept_with_what_lies_below_it() {
     elsewhere.join().unwrap();
     call.end(&DONE, ms(104));
     assert_eq!((current_context(), belongs_to(None)), (None, Some(SAMPLED)));
-    let SpanReading { spans, lost } = reader.read();
+    let KeptSpans { spans, lost } = reader.read();
     assert_eq!((spans.len(), lost), (2, 0));
     let (below, call) = (&spans[0], &spans[1]);
     assert!(spans.iter().all(|span| (span.trace, span.call) == (SAMPLED.id, context.span)));

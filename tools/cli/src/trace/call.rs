@@ -8,7 +8,7 @@ use perigee_schemas::Status;
 use std::collections::BTreeMap;
 
 /// A call and the spans of its request below it.
-pub(super) struct TracedCall<'a> {
+pub(super) struct CallLines<'a> {
     call: &'a SpanEntry,
     /// In the order in which they began.
     below: Vec<&'a SpanEntry>,
@@ -16,7 +16,7 @@ pub(super) struct TracedCall<'a> {
     served: Vec<&'a SpanEntry>,
 }
 
-impl<'a> TracedCall<'a> {
+impl<'a> CallLines<'a> {
     /// The calls of a request.
     pub(super) fn of(spans: &'a [SpanEntry], trace: &str) -> Vec<Self> {
         let own = || spans.iter().filter(|span| span.trace == trace);
@@ -76,7 +76,7 @@ impl<'a> TracedCall<'a> {
 
 /// What servers say of calls that no agent has.
 pub(super) fn alone(spans: &[SpanEntry], trace: &str) -> String {
-    let calls = TracedCall::of(spans, trace);
+    let calls = CallLines::of(spans, trace);
     let known = |span: &SpanEntry| calls.iter().any(|call| call.call.call == span.call);
     let left = spans.iter().filter(|span| span.trace == trace && !known(span));
     let rows: Vec<[String; 5]> = left.map(server_row).collect();

@@ -1,3 +1,5 @@
+//! Requests as lines, and what a word means.
+
 use super::*;
 
 fn span(kind: &str, name: &str, began_us: u64, took_ns: u64) -> SpanEntry {
@@ -59,18 +61,33 @@ fn the_table_is_sound() {
 
 #[test]
 fn a_request_is_a_tree_of_lines() {
-    let wanted = "\
-trace 0af7651916cd43dd8448eb211c80319c, 1 call
-2026-11-28 12:41:03.000000 UTC  get layer-0/page-7  4.0 KiB  1.82 ms  ok  gpu-7 python[4711]
-  +3.0 us    GetReplicas                       310.0 us  master 10.0.0.1:50051   waited 4.0 us, served 51.0 us, wire 255.0 us
-               answered by m-0 perigee[12]     51.0 us   from 10.0.0.7
-  +330.0 us  read 4.0 KiB                      1.45 ms   eth0 > 10.0.0.9 (tcp)   waited 900.0 us, copied 10.0 us, wire 540.0 us, TRANSFER_FAIL -800
-";
-    assert_eq!(trees(&spans()), wanted);
+    let text = trees(&spans());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines[0], "trace 0af7651916cd43dd8448eb211c80319c, 1 call");
+    let call = "get layer-0/page-7  4.0 KiB  1.82 ms  ok  gpu-7 python[4711]";
+    assert_eq!(lines[1], format!("2026-11-28 12:41:03.000000 UTC  {call}"));
+    let words = |line: &str| {
+        line.split("  ")
+            .filter(|word| !word.is_empty())
+            .map(str::trim)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let lookup = "waited 4.0 us, served 51.0 us, wire 255.0 us";
+    assert_eq!(
+        words(lines[2]),
+        ["+3.0 us", "GetReplicas", "310.0 us", "master 10.0.0.1:50051", lookup]
+    );
+    let answered = "answered by m-0 perigee[12]";
+    assert_eq!(words(lines[3]), [answered, "51.0 us", "from 10.0.0.7"]);
+    let read = "waited 900.0 us, copied 10.0 us, wire 540.0 us, TRANSFER_FAIL -800";
+    let link = "eth0 > 10.0.0.9 (tcp)";
+    assert_eq!(words(lines[4]), ["+330.0 us", "read 4.0 KiB", "1.45 ms", link, read]);
 }
 
 #[test]
-fn spans_without_their_call_and_those_that_found_no_place_are_told() {
+fn spans_without_their_call_and_those_that_found_no_place_are_shown_too() {
     let mut all = spans();
     all[0].parts = 9;
     assert!(trees(&all).contains("and 7 more spans, which found no place"));

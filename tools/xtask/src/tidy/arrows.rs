@@ -15,8 +15,9 @@ pub(super) const DRAWING: &str = "ARCHITECTURE.md";
 /// the node's own HTTP routes.
 const CONTROL_FOR_DATA_PLANE: [&str; 4] =
     ["perigee-rpc", "perigee-flags", "perigee-http", "perigee-metrics"];
-/// What the control plane may use of the data plane: the executor, and listening ports on it.
-const DATA_PLANE_FOR_CONTROL: [&str; 2] = ["perigee-shard", "perigee-port"];
+/// What the control plane may use of the data plane: the executor, listening ports on it, and the
+/// page in which spans of requests are kept.
+const DATA_PLANE_FOR_CONTROL: [&str; 3] = ["perigee-shard", "perigee-port", "perigee-activity"];
 /// Programs and tests: nothing may depend on them.
 const LEAVES: [&str; 4] = ["perigee-cli", "perigee-xtask", "perigee-tests", "perigee-simulation"];
 /// A command of the program with a crate of its own: it may use everything, and only programs may
