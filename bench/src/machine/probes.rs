@@ -17,9 +17,9 @@ use load::{Ready, ping_pong, stream, threads};
 
 mod load;
 
-type Work = fn(Ready<'_>) -> Result<Measured, BenchError>;
+type ProbedLoad = fn(Ready<'_>) -> Result<Measured, BenchError>;
 
-const WORKS: [(&str, Work); 2] =
+const WORKS: [(&str, ProbedLoad); 2] =
     [("64 KiB stream with probes", stream), ("4 KiB exchange with probes", ping_pong)];
 
 /// Takes a row of each work.
@@ -62,7 +62,7 @@ fn top_group() -> Option<PathBuf> {
 }
 
 /// Work with probes between two takes without.
-fn rounds(work: Work, rounds: u32) -> Result<Taken, BenchError> {
+fn rounds(work: ProbedLoad, rounds: u32) -> Result<Taken, BenchError> {
     let mut without = Beside::new("no probes");
     let mut with = Measured::default();
     for _ in 0..rounds {
@@ -84,7 +84,7 @@ fn rounds(work: Work, rounds: u32) -> Result<Taken, BenchError> {
 
 /// Runs of each program in one more slice, by the kernel's statistics, which add about 30 ns to
 /// each run themselves.
-fn costs(bench: &mut Bench<'_>, operation: &str, work: Work) -> Result<(), BenchError> {
+fn costs(bench: &mut Bench<'_>, operation: &str, work: ProbedLoad) -> Result<(), BenchError> {
     let mut watching = probes()?;
     let measuring = watching.measure_costs().map_err(failed)?;
     let done = work(&mut || watching.watch_threads(&threads()?).map_err(failed))?;

@@ -51,6 +51,12 @@ pub(crate) fn raise_after_return() {
     }
 }
 
+/// What a handler has raised in Python code of ours that could not pass it on is raised once more.
+pub(crate) fn interrupt_again() {
+    // SAFETY: the interpreter runs, and the call only marks a signal as pending.
+    unsafe { ffi::PyErr_SetInterrupt() };
+}
+
 extern "C" fn raise(argument: *mut c_void) -> c_int {
     // SAFETY: the argument is the box of `raise_after_return`, and this is called once.
     let raised = unsafe { Box::from_raw(argument.cast::<PyErr>()) };

@@ -3,8 +3,10 @@
 //! dict.
 //! Invariant: what is no `traceparent`, or cannot be asked for, is none, and never an error.
 
+use crate::signals;
 use perigee_activity::belongs_to;
 use perigee_schemas::trace::TraceContext;
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,7 +19,10 @@ impl Belonging {
     /// Of the calls that the thread makes now.
     pub(crate) fn begin(py: Python<'_>) -> Self {
         let asked = current(py).unwrap_or_else(|error| {
-            error.write_unraisable(py, None);
+            match error.is_instance_of::<PyException>(py) {
+                true => error.write_unraisable(py, None),
+                false => signals::interrupt_again(),
+            }
             None
         });
         Self(belongs_to(asked))

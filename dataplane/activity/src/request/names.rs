@@ -1,5 +1,5 @@
-//! What requests and spans are called, drawn by one thread: a random beginning and a count, mixed so
-//! that all bits of a name look random, as readers of traces expect.
+//! What requests and spans are called, drawn by one thread: a random beginning and a count, mixed
+//! so that all bits of a name look random, as readers of traces expect.
 
 use std::hash::{BuildHasher, RandomState};
 
