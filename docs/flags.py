@@ -22,6 +22,7 @@ COMMANDS = (
     ["status"],
     ["drain"],
     ["top"],
+    ["trace"],
     ["doctor"],
     ["check"],
     ["bundle"],
