@@ -18,10 +18,15 @@ pub(crate) const COPIED_UNASKED_MAX: u64 = 64 << 20;
 pub(crate) const TARGETS_MAX: usize = 4096;
 /// Payload bytes that one slice aims at when a batch is large.
 pub(crate) const SLICE_BYTES_MAX: u64 = 1 << 20;
+/// The same of a slice that is read from a disk. A connection has one slice under way: all of them
+/// together ask for as much as keeps a disk busy.
+pub(crate) const DISK_SLICE_BYTES_MAX: u64 = 8 << 20;
 /// Payload bytes below which a batch is not split further.
 pub(crate) const SLICE_BYTES_MIN: u64 = 128 << 10;
 /// Slices a batch is split into when it is neither small nor large.
 pub(crate) const SLICES_PER_BATCH: u64 = 8;
+/// The same of a batch that is read from a disk: one for each connection, all asked for at once.
+pub(crate) const DISK_SLICES_PER_BATCH: u64 = 4;
 
 /// Objects whose extent has at most so many bytes travel in one message with their footer, if they
 /// are copied anyway.
@@ -34,6 +39,7 @@ const _: () = assert!(SLICE_BYTES_MIN.is_multiple_of(perigee_schemas::extent::BL
 const _: () = assert!(SLICE_BYTES_MAX.is_multiple_of(perigee_schemas::extent::BLOCK_BYTES));
 const _: () = assert!(RAIL_COPIED_BYTES <= RAIL_MESSAGE_BYTES);
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
+const _: () = assert!(DISK_SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
 
 /// Longest that the bytes of one request take from a disk; the disk itself gives up a little
 /// earlier.

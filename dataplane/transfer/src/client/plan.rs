@@ -5,7 +5,9 @@ use super::batch::JobBatch;
 use super::part::Part;
 use super::slice::{ObjectSlice, PlannedPiece};
 use super::trailer::Trailer;
-use crate::limits::{SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH};
+use crate::limits::{
+    DISK_SLICE_BYTES_MAX, DISK_SLICES_PER_BATCH, SLICE_BYTES_MAX, SLICE_BYTES_MIN, SLICES_PER_BATCH,
+};
 use crate::place::ReplicaAddress;
 use perigee_memory::ByteRangeMut;
 use perigee_mover::{Guard, PIECES_MAX, Piece};
@@ -62,9 +64,14 @@ impl SlicePlan {
     /// Cuts jobs into slices. Every job's memory has the length of what it moves.
     pub(crate) fn new(jobs: &[FarJob]) -> Self {
         let total: u64 = jobs.iter().map(FarJob::bytes).sum();
-        let target = (total / SLICES_PER_BATCH).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX);
-        let mut planner =
-            Planner { target: target.next_multiple_of(BLOCK_BYTES), ..Planner::default() };
+        let target = |count: u64, most| {
+            (total / count).clamp(SLICE_BYTES_MIN, most).next_multiple_of(BLOCK_BYTES)
+        };
+        let mut planner = Planner {
+            target: target(SLICES_PER_BATCH, SLICE_BYTES_MAX),
+            disk_target: target(DISK_SLICES_PER_BATCH, DISK_SLICE_BYTES_MAX),
+            ..Planner::default()
+        };
         let parts: Vec<usize> =
             jobs.iter().enumerate().map(|(index, job)| planner.add(index, job)).collect();
         let mut slices = planner.finished;
@@ -81,7 +88,10 @@ impl SlicePlan {
 
 #[derive(Default)]
 struct Planner {
+    /// Payload bytes of a slice.
     target: u64,
+    /// The same where a disk is read.
+    disk_target: u64,
     /// In the order of their keys: the same jobs give the same slices in the same order.
     open: BTreeMap<(u128, bool), ObjectSlice>,
     finished: Vec<ObjectSlice>,
@@ -96,13 +106,17 @@ impl Planner {
         let mut start = 0;
         let mut number = 0;
         while start < total || number == 0 {
-            let bytes = self.target.min(total - start);
+            let bytes = self.target_of(job).min(total - start);
             self.add_part(index, number, job, start, bytes, &mut rest);
             start += bytes;
             number += 1;
         }
         debug_assert!(start == total && rest.is_empty(), "the parts cover the job once");
         number
+    }
+
+    fn target_of(&self, job: &FarJob) -> u64 {
+        if job.place.is_in_memory() { self.target } else { self.disk_target }
     }
 
     fn add_part(
@@ -114,7 +128,7 @@ impl Planner {
         bytes: u64,
         memory: &mut MemoryCursor<'_>,
     ) {
-        let memory = memory.take(bytes);
+        let (memory, target) = (memory.take(bytes), self.target_of(job));
         let (pieces, trailer) = part_pieces(job, start, bytes);
         let guard = guard(&job.place);
         let write = job.content == Content::Write;
@@ -125,7 +139,7 @@ impl Planner {
         let ranges = slice.memory.len() + slice.parts.len() + memory.len() + 3;
         let full = slice.pieces.len() + pieces.len() > PIECES_MAX
             || ranges > PIECES_MAX
-            || bytes_open + bytes > self.target;
+            || bytes_open + bytes > target;
         if full && !slice.parts.is_empty() {
             let finished = std::mem::replace(slice, new_slice(job, write));
             self.finished.push(finished);

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::place::SegmentAddress;
-use perigee_schemas::Identity;
 use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::{Identity, SegmentKind};
 use proptest::collection;
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn place(segment: u128, offset: u64, payload_bytes: u64) -> ReplicaAddress {
         endpoint: "127.0.0.1:1".to_owned(),
         host_id: String::new(),
         rendezvous: String::new(),
-        kind: Some(perigee_schemas::SegmentKind::Memory),
+        kind: Some(SegmentKind::Memory),
     };
     ReplicaAddress { segment: Arc::new(segment), offset, payload_bytes, generation: 7 }
 }
@@ -69,6 +69,22 @@ proptest! {
             prop_assert_eq!(total, job.place.payload_bytes);
         }
     }
+}
+
+#[test]
+fn what_is_read_from_a_disk_is_asked_for_with_few_slices() {
+    let slices_of = |kind, objects: usize| {
+        let mut jobs: Vec<FarJob> =
+            (0..objects).map(|_| job(Content::Read(0), 1, &[1 << 20])).collect();
+        for job in &mut jobs {
+            let segment = SegmentAddress { kind: Some(kind), ..(*job.place.segment).clone() };
+            job.place.segment = Arc::new(segment);
+        }
+        SlicePlan::new(&jobs).slices.len()
+    };
+    let (memory, disk) = (SegmentKind::Memory, SegmentKind::Disk);
+    assert_eq!([8, 64].map(|objects| slices_of(memory, objects)), [8, 64]);
+    assert_eq!([1, 8, 64].map(|objects| slices_of(disk, objects)), [4, 4, 8]);
 }
 
 #[test]
