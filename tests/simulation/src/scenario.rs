@@ -23,6 +23,8 @@ pub enum Scenario {
     Engine,
     /// Master, nodes and clients together.
     Store,
+    /// The same with tenants, each with a quota.
+    Tenants,
     /// The log of a disk and its user.
     Disk,
 }
@@ -87,7 +89,8 @@ impl Display for Failure {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Transfer, Self::Engine, Self::Store, Self::Disk];
+    pub const ALL: [Self; 5] =
+        [Self::Transfer, Self::Engine, Self::Store, Self::Tenants, Self::Disk];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -95,6 +98,7 @@ impl Scenario {
             Self::Transfer => "transfer",
             Self::Engine => "engine",
             Self::Store => "store",
+            Self::Tenants => "tenants",
             Self::Disk => "disk",
         }
     }
@@ -125,7 +129,8 @@ impl Scenario {
         match self {
             Self::Transfer => transfer::play(world),
             Self::Engine => engine::play(world),
-            Self::Store => store::play(world),
+            Self::Store => store::play(world, false),
+            Self::Tenants => store::play(world, true),
             Self::Disk => disk::play(world),
         }
     }

@@ -6,10 +6,12 @@ use perigee_simulation::scenario::{Scenario, Tally};
 
 /// Seeds from which a scenario is played.
 const SEEDS: u64 = 40;
+/// The same of one that plays what another one plays already, and more.
+const SEEDS_OF_MORE: u64 = 12;
 
-fn assert_promises_are_kept(scenario: Scenario) {
+fn assert_promises_are_kept(scenario: Scenario, seeds: u64) {
     let mut calls = Tally::default();
-    for seed in 0..SEEDS {
+    for seed in 0..seeds {
         match scenario.play(seed) {
             Ok(report) => calls.add(report.calls),
             Err(failure) => panic!("{failure}"),
@@ -21,22 +23,27 @@ fn assert_promises_are_kept(scenario: Scenario) {
 
 #[test]
 fn transfers_keep_their_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Transfer);
+    assert_promises_are_kept(Scenario::Transfer, SEEDS);
 }
 
 #[test]
 fn engines_keep_their_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Engine);
+    assert_promises_are_kept(Scenario::Engine, SEEDS);
 }
 
 #[test]
 fn a_disk_keeps_its_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Disk);
+    assert_promises_are_kept(Scenario::Disk, SEEDS);
 }
 
 #[test]
 fn a_store_keeps_its_promises_whatever_happens() {
-    assert_promises_are_kept(Scenario::Store);
+    assert_promises_are_kept(Scenario::Store, SEEDS);
+}
+
+#[test]
+fn a_store_with_quotas_of_tenants_keeps_its_promises_whatever_happens() {
+    assert_promises_are_kept(Scenario::Tenants, SEEDS_OF_MORE);
 }
 
 /// An order that was taken back while its worker connected: the worker kept later slices waiting

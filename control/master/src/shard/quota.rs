@@ -2,6 +2,8 @@
 //! Invariant: an eviction for others leaves each tenant what is guaranteed to it; only a tenant's
 //! own puts take more. A group that goes counts with its members on this shard.
 
+use std::collections::BTreeMap;
+
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
 
@@ -285,6 +287,21 @@ impl KeyShard {
         quotas.ledger().set_capacity(capacity_bytes, shares().any(is_awaited));
     }
 
+    /// What each tenant has on this shard, by its name: bytes of replicas in memory, and objects.
+    /// Looks at all of them.
+    pub fn tenant_holdings(&self) -> BTreeMap<String, (u64, u64)> {
+        let mut holdings: BTreeMap<TenantNumber, (u64, u64)> = BTreeMap::new();
+        for (_, replica) in self.replicas.iter() {
+            holdings.entry(replica.tenant).or_default().0 += replica.extent().bytes;
+        }
+        for (object, _) in self.keys.iter() {
+            holdings.entry(self.payer_of(object)).or_default().1 += 1;
+        }
+        let accounts = self.quotas.iter().flat_map(|quotas| quotas.iter());
+        let named = accounts.filter_map(|it| Some((it.usage().name, *holdings.get(&it.number())?)));
+        named.collect()
+    }
+
     /// Panics unless a master's only shard has charged exactly what it has.
     pub(super) fn check_quotas(&self) {
         let Some(quotas) = self.quotas.as_ref().filter(|_| self.settings.count == 1) else {
@@ -293,12 +310,11 @@ impl KeyShard {
             );
             return;
         };
+        let holdings = self.tenant_holdings();
         for account in quotas.iter() {
-            let own = self.replicas.iter().filter(|(_, it)| it.tenant == account.number());
-            let charged: u64 = own.map(|(_, it)| it.extent().bytes).sum();
-            let objects = self.keys.iter().filter(|(id, _)| self.payer_of(*id) == account.number());
-            assert_eq!(account.charged(), charged, "{account:?}");
-            assert_eq!(account.objects(), objects.count() as u64, "{account:?}");
+            let usage = account.usage();
+            let held = holdings.get(&usage.name).copied().unwrap_or_default();
+            assert_eq!((usage.charged_bytes, usage.objects), held, "{account:?}");
         }
         for (id, replica) in self.replicas.iter().filter(|(_, it)| !it.is_on_disk()) {
             assert_eq!(replica.tenant, self.payer_of(replica.object), "payer of replica {id}");

@@ -165,7 +165,7 @@ impl Account {
         }
     }
 
-    pub(super) fn usage(&self) -> TenantUsage {
+    pub(crate) fn usage(&self) -> TenantUsage {
         TenantUsage {
             name: self.name.clone().into(),
             requested_bytes: self.requested(),

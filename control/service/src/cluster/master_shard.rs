@@ -13,6 +13,7 @@ use perigee_master::{
 use perigee_metrics::MasterCells;
 use perigee_port::{FrameBudget, Port};
 use perigee_shard::{Environment, Local, ShardEnvironment, SocketError};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -182,6 +183,11 @@ impl<E: Environment> MasterShard<E> {
     /// How full its share of each mounted segment is.
     pub fn segment_gauges(&self) -> Vec<SegmentGauges> {
         self.state.keys.borrow().segment_gauges().collect()
+    }
+
+    /// What each tenant has on it, by its name: bytes in memory, and objects.
+    pub fn tenant_holdings(&self) -> BTreeMap<String, (u64, u64)> {
+        self.state.keys.borrow().tenant_holdings()
     }
 
     /// Mounted segments and their numbers; nothing on shards other than the first.

@@ -4,7 +4,8 @@
 //! Promised: bytes that are found are the ones that were put; no older ones come after a put that
 //! was acknowledged, and none after a removal; while a lease runs they are not overwritten; every
 //! call ends within its bound; without a fault whatever began goes well; hard-pinned keys stay; a
-//! put replaces only what it may; repairs end; a lease keeps its key from a removal that is not
+//! put replaces only what it may; what tenants are charged for is what they have on all shards;
+//! repairs end; a lease keeps its key from a removal that is not
 //! forced; no two records of the master disagree at any time; when every key is removed, no space
 //! is lost, and the shards hold each byte of each mounted segment once.
 
@@ -15,6 +16,7 @@ mod master;
 mod node;
 mod operator;
 mod size;
+mod tenants;
 mod wire;
 
 use super::Tally;
@@ -30,6 +32,7 @@ use size::Size;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
+use tenants::Tenants;
 
 /// Longest run.
 const RUN_LIMIT: Duration = Duration::from_secs(48 * 3600);
@@ -53,7 +56,7 @@ struct Play {
     tally: Cell<Tally>,
 }
 
-pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
+pub(super) fn play(world: &Rc<World>, has_tenants: bool) -> Result<Tally, String> {
     let random = world.fork_random();
     let trials = *random.pick(&[
         Trials::Calm,
@@ -65,7 +68,8 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
     ]);
     let contract = Rc::new(Contract::new(world, trials));
     let size = Size::new(&random, trials == Trials::Nodes || random.one_in(2));
-    let master = Rc::new(Master::new(world, &contract, size.has_disks)?);
+    let tenants = has_tenants.then(|| Tenants::new(world, size.payload_bytes_max));
+    let master = Rc::new(Master::new(world, &contract, size.has_disks, tenants)?);
     let node = |_| Rc::new(Node::new(world, &master, &contract, size));
     let nodes: Vec<_> = (0..random.between(1, 3)).map(node).collect();
     let client = |_| Rc::new(Client::new(world, &master, &contract, size));

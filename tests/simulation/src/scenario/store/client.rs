@@ -8,6 +8,7 @@ use super::contract::{Contract, Version};
 use super::link::{CALL_DEADLINE, Link};
 use super::master::Master;
 use super::size::Size;
+use super::tenants;
 use super::wire::{self, Put, Wanted};
 use crate::environment::SimulatedEnvironment;
 use crate::network::HostId;
@@ -20,6 +21,7 @@ use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use perigee_transfer::{ReplicaAddress, SegmentClient, TransferError, WriteJob};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -172,9 +174,12 @@ impl Client {
         let Some(life) = self.life.borrow().clone() else {
             return;
         };
-        let removed = life.link.ask(MessageKind::RemoveAll, &wire::remove_all()).await;
-        self.world
-            .check(removed.is_some(), || "After all faults keys could not be removed".to_owned());
+        for tenant in tenants::NAMES {
+            let removed = life.link.ask(MessageKind::RemoveAll, &wire::remove_all(tenant)).await;
+            self.world.check(removed.is_some(), || {
+                format!("After all faults keys of {tenant} could not be removed")
+            });
+        }
     }
 
     async fn call(&self, life: &Life) {
@@ -210,7 +215,10 @@ impl Client {
     fn some_key(&self) -> String {
         match self.random.one_in(8) {
             true => (*self.random.pick(&PINNED)).to_owned(),
-            false => format!("key-{}", self.random.below(self.size.keys)),
+            false => {
+                let number = self.random.below(self.size.keys);
+                self.master.tenant_key(number, &format!("key-{number}"))
+            }
         }
     }
 
@@ -259,7 +267,7 @@ impl Client {
         let version = self.contract.begin_put(key, payload, hard_pin);
         let wanted = Wanted {
             key,
-            group: group_of(key),
+            group: &group_of(key),
             bytes,
             replicas: self.random.between(1, 2) as u32,
             upsert,
@@ -347,9 +355,9 @@ fn is_pinned(key: &str) -> bool {
 }
 
 /// Every other key is in a group, whose members are on all shards.
-fn group_of(key: &str) -> &'static str {
+fn group_of(key: &str) -> Cow<'static, str> {
     match key.bytes().last() {
-        Some(last) if last % 2 == 1 => "odd",
-        _ => "",
+        Some(last) if last % 2 == 1 => tenants::of(key).stored("odd").into_owned().into(),
+        _ => "".into(),
     }
 }

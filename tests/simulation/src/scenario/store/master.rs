@@ -1,6 +1,7 @@
 //! The master's process: the production service on a simulated host, with a life after each death.
 
 use super::contract::Contract;
+use super::tenants::{self, Tenants};
 use crate::environment::SimulatedEnvironment;
 use crate::network::HostId;
 use crate::random::Random;
@@ -30,6 +31,7 @@ pub(super) struct Master {
     random: Random,
     host: HostId,
     config: Box<MasterConfig>,
+    tenants: Option<Tenants>,
     pace: Duration,
     epoch: Cell<u64>,
     /// Keys that were evicted in lives that have ended.
@@ -45,6 +47,7 @@ impl Master {
         world: &Rc<World>,
         contract: &Rc<Contract>,
         has_disks: bool,
+        tenants: Option<Tenants>,
     ) -> Result<Self, String> {
         let random = world.fork_random();
         Ok(Self {
@@ -52,6 +55,7 @@ impl Master {
             contract: contract.clone(),
             host: world.add_host(),
             config: config(&random, has_disks)?,
+            tenants,
             // Time for a run costs steps. More than half a second would look like a stall to the
             // registry.
             pace: Duration::from_millis(random.between(50, 400)),
@@ -86,7 +90,11 @@ impl Master {
     async fn start(&self, epoch: u64) {
         let mut shards = Shards::new();
         let first = 1 + (self.world.now().as_secs() / EPOCH_SECONDS) as u32;
-        for start in ShardStart::all(&self.config, epoch, first, self.pace, None) {
+        let ledger = self.tenants.as_ref().map(Tenants::open_ledger);
+        for mut start in ShardStart::all(&self.config, epoch, first, self.pace, None) {
+            if let Some(ledger) = &ledger {
+                start.charge_to(ledger);
+            }
             let environment = self.world.environment(self.host);
             match MasterShard::start(&environment, start, self.address()).await {
                 Ok(shard) => shards.push(shard),
@@ -125,6 +133,14 @@ impl Master {
         let shards = self.shards.borrow();
         let all = shards.iter().flat_map(|shard| shard.segment_gauges());
         all.filter(|gauges| gauges.segment == index).map(|gauges| gauges.replicas).sum()
+    }
+
+    /// A key of one of the tenants, if there are several.
+    pub(super) fn tenant_key(&self, number: u64, key: &str) -> String {
+        match &self.tenants {
+            Some(_) => tenants::stored(number, key),
+            None => key.to_owned(),
+        }
     }
 
     /// Which life this is.
@@ -172,6 +188,9 @@ impl Master {
     /// some may be on their way from one to another.
     pub(super) fn check(&self) {
         self.shards.borrow().iter().for_each(|shard| shard.check());
+        if let Some(tenants) = &self.tenants {
+            tenants.check(&self.shards.borrow());
+        }
         for (index, spec) in self.segments() {
             let shards = self.shards.borrow();
             let held = shards.iter().flat_map(|shard| shard.held_extents(index));
@@ -228,6 +247,9 @@ impl Master {
                 gauges;
             [keys, pending_puts, moves, allocated_bytes, parked_bytes]
         };
+        if let Some(tenants) = &self.tenants {
+            tenants.check_nothing_is_charged();
+        }
         for shard in self.shards.borrow().iter() {
             let used = used(shard.gauges());
             self.world.check(used == [0; 5], || {

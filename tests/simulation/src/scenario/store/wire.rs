@@ -259,9 +259,11 @@ pub(super) fn remove(key: &str, force: bool) -> Vec<u8> {
     finished(builder, root)
 }
 
-pub(super) fn remove_all() -> Vec<u8> {
+/// Removes every key of a tenant.
+pub(super) fn remove_all(tenant: &str) -> Vec<u8> {
     let mut builder = Builder::new();
-    let args = master::RemoveAllRequestArgs { force: true, tenant: None };
+    let tenant = Some(builder.create_string(tenant));
+    let args = master::RemoveAllRequestArgs { force: true, tenant };
     let root = master::RemoveAllRequest::create(&mut builder, &args);
     finished(builder, root)
 }
