@@ -21,6 +21,8 @@ mod hostile_bytes;
 mod hostile_floods;
 #[cfg(test)]
 mod hostile_http;
+#[cfg(all(test, feature = "store"))]
+mod hot_keys;
 #[cfg(test)]
 mod idle_connections;
 #[cfg(test)]

@@ -53,6 +53,10 @@ pub struct ShardCounters {
     pub repairs: RelocationCounts,
     /// Objects that lost a replica and get no other one, because too many waited for theirs.
     pub repairs_dropped: u64,
+    /// Copies for keys that are hot.
+    pub heated: RelocationCounts,
+    /// What came of keys that were hot.
+    pub heat: HeatCounts,
     /// Copies from disks back to memory.
     pub promotions: RelocationCounts,
     /// Payload bytes of those that are complete.
@@ -93,6 +97,21 @@ pub struct RejectedPromotions {
     pub cap: u64,
 }
 
+/// What came of keys that were read often, by decision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HeatCounts {
+    /// One more replica is to be made, or would be.
+    pub wanted: u64,
+    /// The key has as many as it may have.
+    pub enough: u64,
+    /// It was hot, or lost such a replica, a short while ago.
+    pub paused: u64,
+    /// No segment has room, or too many keys wait.
+    pub no_room: u64,
+    /// Replicas of hot keys that were evicted.
+    pub evicted: u64,
+}
+
 /// Copies of one kind that clients carried out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelocationCounts {
@@ -111,6 +130,7 @@ impl ShardCounters {
             Purpose::Drain | Purpose::Move => &mut self.moves,
             Purpose::Promotion => &mut self.promotions,
             Purpose::Repair => &mut self.repairs,
+            Purpose::Heat => &mut self.heated,
         }
     }
 
@@ -137,6 +157,8 @@ pub struct ShardGauges {
     pub repairs: u64,
     /// Of those, objects that wait for a segment or for room in one.
     pub repairs_put_off: u64,
+    /// Replicas in memory that there are because their keys were hot.
+    pub extra_replicas: u64,
     /// Copies from disks back to memory under way.
     pub promotions: u64,
     /// Copies to disks under way.

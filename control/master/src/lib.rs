@@ -16,6 +16,7 @@ mod demotion;
 mod draining;
 mod generations;
 mod group;
+mod heat;
 mod hit_sketch;
 mod index;
 mod key;
@@ -59,7 +60,7 @@ mod wishes;
 
 pub use columns::{PlacementColumns, ReplicaColumns, ReplicaLocation, ReplicaState};
 pub use counters::{
-    RelocationCounts, SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
+    HeatCounts, RelocationCounts, SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
 };
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
@@ -75,7 +76,7 @@ pub use registry::{
     RegistrySettings, SegmentState, SegmentView, TaskKind, TaskRecord, TaskSettings, TaskState,
 };
 pub use segment::{Announces, SegmentEvent, SegmentSpec};
-pub use settings::{OffloadSettings, PromotionSettings, ShardSettings};
+pub use settings::{HeatSettings, OffloadSettings, PromotionSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
     KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, RepairTurn, Scan, SpaceLoan,

@@ -188,6 +188,18 @@ pub const REPAIR_STEP_MAX: usize = 64;
 /// for a segment to come.
 pub const REPAIR_RETRIES_MAX: u32 = 8;
 
+/// Keys whose reads are counted, on all shards, and as many that are left alone for a while.
+pub const HEAT_KEYS_MAX: usize = 50_000;
+
+/// Milliseconds for which a hot key is left alone after it was found...
+pub const HEAT_PAUSE_MS: u64 = 30_000;
+
+/// ... and after a replica that it was given was evicted.
+pub const HEAT_PAUSE_AFTER_EVICTION_MS: u64 = 60_000;
+
+/// Part of a segment beyond which it takes no replicas of hot keys.
+pub const HEAT_ROOM_RATIO: f64 = 0.85;
+
 /// Sizes in bytes that a compiled regular expression is given, the least first; one that needs more
 /// is refused.
 pub const PROGRAM_BYTES: [usize; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10];

@@ -11,6 +11,8 @@ pub(crate) enum ListName {
     /// Not evictable: hard-pinned, unfinished, being copied to a disk, or in a group with such a
     /// member.
     Held,
+    /// Evictable before all others: its key was hot, and has others.
+    Extra,
     /// It lies on a disk; the oldest copies come first.
     OnDisk,
 }
@@ -31,20 +33,23 @@ impl ListName {
             Self::Evictable(Pinned, Read),
             Self::Ready,
             Self::Held,
+            Self::Extra,
             Self::OnDisk,
         ]
     };
 
-    /// All lists but those of what stays.
+    /// All lists that objects and groups go through.
     pub(crate) fn evictable() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|list| !matches!(list, Self::Held | Self::OnDisk))
+        let is_other = |list: &Self| matches!(list, Self::Held | Self::Extra | Self::OnDisk);
+        Self::ALL.into_iter().filter(move |list| !is_other(list))
     }
 
     pub(crate) fn slot(self) -> usize {
         match self {
             Self::Evictable(class, phase) => class as usize * 3 + phase as usize,
-            Self::Ready => LISTS - 3,
-            Self::Held => LISTS - 2,
+            Self::Ready => LISTS - 4,
+            Self::Held => LISTS - 3,
+            Self::Extra => LISTS - 2,
             Self::OnDisk => LISTS - 1,
         }
     }
@@ -82,4 +87,4 @@ pub(crate) enum LeasePhase {
     Read,
 }
 
-pub(crate) const LISTS: usize = 12;
+pub(crate) const LISTS: usize = 13;

@@ -23,12 +23,19 @@ pub(crate) enum Purpose {
     Promotion,
     /// An object that lost a replica with its segment gets another one.
     Repair,
+    /// An object that is read often gets one more.
+    Heat,
 }
 
 impl Purpose {
     /// Whether a task wants it.
     fn is_of_task(self) -> bool {
         matches!(self, Purpose::Move | Purpose::Copy)
+    }
+
+    /// Whether a wish of the master's own leads to it.
+    pub(crate) fn is_of_wish(self) -> bool {
+        matches!(self, Purpose::Repair | Purpose::Heat)
     }
 }
 
@@ -71,9 +78,9 @@ pub(crate) struct ReplicaMoves {
     tasks_of_client: BTreeMap<u128, u32>,
     tasks: u32,
     promotions: u32,
-    /// Those for repairs, by client.
-    repairs_of_client: BTreeMap<u128, u32>,
-    repairs: u32,
+    /// Those for wishes, by client.
+    wishes_of_client: BTreeMap<u128, u32>,
+    wishes: u32,
 }
 
 impl ReplicaMoves {
@@ -88,9 +95,9 @@ impl ReplicaMoves {
             *self.tasks_of_client.entry(started.client).or_default() += 1;
             self.tasks += 1;
         }
-        if started.purpose == Purpose::Repair {
-            *self.repairs_of_client.entry(started.client).or_default() += 1;
-            self.repairs += 1;
+        if started.purpose.is_of_wish() {
+            *self.wishes_of_client.entry(started.client).or_default() += 1;
+            self.wishes += 1;
         }
         debug_assert_ne!(started.source, started.target);
         let before = self.by_object.insert(object, started);
@@ -111,9 +118,9 @@ impl ReplicaMoves {
             count_down(&mut self.tasks_of_client, ended.client);
             self.tasks -= 1;
         }
-        if ended.purpose == Purpose::Repair {
-            count_down(&mut self.repairs_of_client, ended.client);
-            self.repairs -= 1;
+        if ended.purpose.is_of_wish() {
+            count_down(&mut self.wishes_of_client, ended.client);
+            self.wishes -= 1;
         }
         Some(ended)
     }
@@ -153,19 +160,19 @@ impl ReplicaMoves {
         self.promotions
     }
 
-    /// Moves for repairs.
-    pub(crate) fn repairs(&self) -> u32 {
-        self.repairs
+    /// Moves for wishes.
+    pub(crate) fn wishes(&self) -> u32 {
+        self.wishes
     }
 
-    /// Moves for repairs in the hands of a client, or waiting for it.
-    pub(crate) fn repairs_of(&self, client: u128) -> u32 {
-        self.repairs_of_client.get(&client).copied().unwrap_or_default()
+    /// Moves for wishes in the hands of a client, or waiting for it.
+    pub(crate) fn wishes_of(&self, client: u128) -> u32 {
+        self.wishes_of_client.get(&client).copied().unwrap_or_default()
     }
 
-    /// The clients that have moves for repairs in hand, or are to take some.
-    pub(crate) fn repairers(&self) -> impl Iterator<Item = u128> + '_ {
-        self.repairs_of_client.keys().copied()
+    /// The clients that have moves for wishes in hand, or are to take some.
+    pub(crate) fn wish_carriers(&self) -> impl Iterator<Item = u128> + '_ {
+        self.wishes_of_client.keys().copied()
     }
 
     /// Moves of tasks in the hands of a client, or waiting for it.
@@ -181,7 +188,7 @@ impl ReplicaMoves {
     pub(crate) fn check(&self) {
         let mut of_job: BTreeMap<u128, u32> = BTreeMap::new();
         let mut of_client: BTreeMap<u128, u32> = BTreeMap::new();
-        let mut repairs_of: BTreeMap<u128, u32> = BTreeMap::new();
+        let mut wishes_of: BTreeMap<u128, u32> = BTreeMap::new();
         let (mut waiting, mut tasks, mut promotions) = (0, 0, 0);
         for (object, under_way) in self.iter() {
             let deadline = (under_way.deadline_ms, object);
@@ -197,12 +204,12 @@ impl ReplicaMoves {
                 *of_client.entry(under_way.client).or_default() += 1;
                 tasks += 1;
             }
-            if under_way.purpose == Purpose::Repair {
-                *repairs_of.entry(under_way.client).or_default() += 1;
+            if under_way.purpose.is_of_wish() {
+                *wishes_of.entry(under_way.client).or_default() += 1;
             }
         }
-        assert_eq!(self.repairs, repairs_of.values().sum::<u32>());
-        assert_eq!(self.repairs_of_client, repairs_of);
+        assert_eq!(self.wishes, wishes_of.values().sum::<u32>());
+        assert_eq!(self.wishes_of_client, wishes_of);
         assert_eq!(self.by_deadline.len(), self.by_object.len());
         assert_eq!((self.waiting.len(), self.tasks), (waiting, tasks));
         assert_eq!(self.promotions, promotions);

@@ -70,6 +70,11 @@ impl Replica {
         self.list() == ListName::OnDisk
     }
 
+    /// Whether it was made because its key was hot.
+    pub(crate) fn is_extra(&self) -> bool {
+        self.list() == ListName::Extra
+    }
+
     /// Where it lies on its disk.
     pub(crate) fn address(&self) -> DiskAddress {
         debug_assert!(self.is_on_disk(), "memory has offsets");

@@ -26,6 +26,19 @@ pub struct PromotionSettings {
     pub queue_limit: usize,
 }
 
+/// When objects that are read often get more replicas in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeatSettings {
+    /// Replicas are made; otherwise it is only counted which would be.
+    pub enforce: bool,
+    /// Length of the time in which reads are counted.
+    pub window_ms: u32,
+    /// Reads within it that make a key hot.
+    pub reads_needed: u32,
+    /// Most replicas in memory that a hot key has.
+    pub replicas_max: u32,
+}
+
 /// Settings of one shard; all times in milliseconds.
 #[derive(Debug, Clone)]
 pub struct ShardSettings {
@@ -53,6 +66,8 @@ pub struct ShardSettings {
     pub task_retries_max: u32,
     /// Whether objects that lost a replica with its segment get another one.
     pub repairs: bool,
+    /// Whether reads are counted, so that hot keys get more replicas.
+    pub heat: Option<HeatSettings>,
     /// How segments are chosen for new replicas.
     pub strategy: Strategy,
     /// What is evicted first.
@@ -84,6 +99,7 @@ impl Default for ShardSettings {
             put_release_timeout_ms: 600_000,
             task_retries_max: 10,
             repairs: true,
+            heat: None,
             strategy: Strategy::Random,
             policy: PolicyName::default(),
             offload: None,

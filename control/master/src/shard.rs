@@ -18,6 +18,7 @@ mod evict;
 mod gather_space;
 mod give_back;
 mod given_back;
+mod hot;
 mod key_report;
 mod lend;
 mod listed_key;
@@ -70,6 +71,7 @@ use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
 use crate::generations::Generations;
 use crate::group::{GroupLedger, Groups};
+use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
@@ -107,6 +109,10 @@ pub struct KeyShard {
     clock: TouchClock,
     relocation: Relocation,
     wishes: Wishes,
+    /// How often keys are read; not counted if `None`.
+    heat: Option<Box<Heat>>,
+    /// Replicas that were made for heat.
+    extras: u64,
     demotions: Demotions,
     hits: HitSketch,
     tombstones: Tombstones,
@@ -144,6 +150,8 @@ impl KeyShard {
             clock: TouchClock::default(),
             relocation: Relocation::default(),
             wishes: Wishes::default(),
+            heat: settings.heat.map(|heat| Box::new(Heat::new(heat, settings.count))),
+            extras: 0,
             demotions: Demotions::default(),
             hits: HitSketch::default(),
             tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
@@ -183,6 +191,7 @@ impl KeyShard {
             demotions: self.demotions.len() as u64,
             repairs: self.wishes.len() as u64,
             repairs_put_off: self.wishes.count_put_off() as u64,
+            extra_replicas: self.extras,
             promotions: self.relocation.moves().promotions().into(),
             tombstones: self.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),

@@ -1,4 +1,5 @@
-//! Objects that are to have more replicas in memory, because they lost some with their segments.
+//! Objects that are to have more replicas in memory, because they lost some with their segments or
+//! are read often.
 //! Invariant: an object has one wish at most, which is due at a time, under way, or put off until
 //! there is more room somewhere.
 
@@ -12,6 +13,15 @@ use crate::tries::{RetryRule, Tries};
 const RULE: RetryRule =
     RetryRule { retries_max: REPAIR_RETRIES_MAX, pauses_grow: true, no_room_patience_ms: None };
 
+/// Why an object is to have more replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It lost some. It is tried until it has them.
+    Loss,
+    /// It is read often. It is tried once.
+    Heat,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Due(u64),
@@ -23,6 +33,7 @@ enum Standing {
 struct Wish {
     /// Replicas in memory that the object is to have.
     replicas: u32,
+    cause: Cause,
     tries: Tries,
     standing: Standing,
 }
@@ -37,18 +48,30 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// An object is to have at least so many replicas. False if that is one wish too many.
-    pub(crate) fn add(&mut self, object: u32, replicas: u32, now_ms: u64, most: usize) -> bool {
+    /// An object is to have at least so many replicas; what was lost comes before heat. False if
+    /// that is one wish too many.
+    pub(crate) fn add(
+        &mut self,
+        object: u32,
+        cause: Cause,
+        replicas: u32,
+        now_ms: u64,
+        most: usize,
+    ) -> bool {
         debug_assert!(replicas > 1, "one replica is no reason to copy");
         if let Some(wish) = self.by_object.get_mut(&object) {
-            wish.replicas = wish.replicas.max(replicas);
+            match (wish.cause, cause) {
+                (Cause::Heat, Cause::Loss) => (wish.cause, wish.replicas) = (cause, replicas),
+                (Cause::Loss, Cause::Heat) => {}
+                _ => wish.replicas = wish.replicas.max(replicas),
+            }
             return true;
         }
         if self.by_object.len() >= most {
             return false;
         }
-        let standing = Standing::Due(now_ms);
-        self.by_object.insert(object, Wish { replicas, tries: Tries::default(), standing });
+        let (standing, tries) = (Standing::Due(now_ms), Tries::default());
+        self.by_object.insert(object, Wish { replicas, cause, tries, standing });
         self.due.insert((now_ms, object));
         true
     }
@@ -63,6 +86,11 @@ impl Wishes {
     /// Replicas that an object is to have.
     pub(crate) fn replicas(&self, object: u32) -> u32 {
         self.by_object.get(&object).map_or(0, |wish| wish.replicas)
+    }
+
+    /// Why an object is to have them.
+    pub(crate) fn cause(&self, object: u32) -> Option<Cause> {
+        self.by_object.get(&object).map(|wish| wish.cause)
     }
 
     /// Tries of the next copy that failed.
@@ -109,11 +137,14 @@ impl Wishes {
         }
     }
 
-    /// A copy failed. After some of these it is put off.
+    /// A copy failed. After some of these it is put off, unless one try was enough.
     pub(crate) fn note_failure(&mut self, object: u32, now_ms: u64, status: Status) {
         let Some(wish) = self.by_object.get_mut(&object) else {
             return;
         };
+        if wish.cause == Cause::Heat {
+            return self.forget(object);
+        }
         wish.tries.note_failure(now_ms, status, &RULE);
         match wish.tries.given_up() {
             Some(_) => self.put_off(object),
@@ -197,7 +228,7 @@ mod tests {
 
     fn with(objects: std::ops::Range<u32>) -> Wishes {
         let mut wishes = Wishes::default();
-        objects.for_each(|object| assert!(wishes.add(object, 2, 0, 100)));
+        objects.for_each(|object| assert!(wishes.add(object, Cause::Loss, 2, 0, 100)));
         wishes
     }
 
@@ -238,14 +269,31 @@ mod tests {
 
     #[test]
     fn the_most_that_was_wished_for_counts_and_wishes_are_bounded() {
+        let add = |wishes: &mut Wishes, object, cause, replicas| {
+            wishes.add(object, cause, replicas, 1, 1)
+        };
         let mut wishes = with(0..1);
-        assert!(wishes.add(0, 3, 1, 1) && wishes.add(0, 2, 1, 1));
-        assert_eq!((wishes.replicas(0), wishes.add(1, 2, 1, 1)), (3, false));
+        assert!(add(&mut wishes, 0, Cause::Loss, 3) && add(&mut wishes, 0, Cause::Loss, 2));
+        assert_eq!((wishes.replicas(0), add(&mut wishes, 1, Cause::Loss, 2)), (3, false));
         wishes.forget(0);
         wishes.check(|_| true);
         assert_eq!((wishes.len(), wishes.replicas(0)), (0, 0));
         wishes.begin(0);
         wishes.note_failure(0, 1, Status::TransferFail);
         assert!(wishes.next(u64::MAX, 9).is_empty(), "what is forgotten stays so");
+    }
+
+    #[test]
+    fn heat_is_tried_once_and_gives_way_to_a_loss() {
+        let mut wishes = Wishes::default();
+        assert!(wishes.add(1, Cause::Heat, 3, 0, 9) && wishes.add(2, Cause::Heat, 3, 0, 9));
+        assert!(wishes.add(2, Cause::Loss, 2, 0, 9) && wishes.add(2, Cause::Heat, 5, 0, 9));
+        assert_eq!((wishes.cause(2), wishes.replicas(2)), (Some(Cause::Loss), 2));
+        for object in [1, 2] {
+            wishes.begin(object);
+            wishes.note_failure(object, 0, Status::TransferFail);
+        }
+        wishes.check(|_| false);
+        assert_eq!((wishes.cause(1), wishes.len()), (None, 1));
     }
 }

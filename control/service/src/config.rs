@@ -12,7 +12,7 @@ pub mod table;
 
 use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
-use perigee_master::{OffloadSettings, PolicyName, PromotionSettings};
+use perigee_master::{HeatSettings, OffloadSettings, PolicyName, PromotionSettings};
 use std::path::PathBuf;
 
 /// Everything the master needs to know to start.
@@ -40,6 +40,8 @@ pub struct MasterConfig {
     pub promotion: Option<PromotionSettings>,
     /// Whether objects that lost a replica with its node get another one.
     pub repairs: bool,
+    /// Whether keys that are read often get more replicas, or are only counted.
+    pub heat: Option<HeatSettings>,
     /// Unfinished writes.
     pub writes: WriteConfig,
     /// Copies and moves of single objects.

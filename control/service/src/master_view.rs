@@ -6,8 +6,8 @@ use perigee_admin::master_view::{
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{
-    DrainJob, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind, SegmentSpec,
-    TenantUsage, shard_of,
+    DrainJob, HeatCounts, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind,
+    SegmentSpec, TenantUsage, shard_of,
 };
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
@@ -324,6 +324,13 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         repairs: gauges.repairs,
         repaired: steps(counters.repairs),
         repairs_dropped: counters.repairs_dropped,
+        extra_replicas: gauges.extra_replicas,
+        heated: steps(counters.heated),
+        extras_evicted: counters.heat.evicted,
+        hot_keys: {
+            let HeatCounts { wanted, enough, paused, no_room, .. } = counters.heat;
+            [wanted, enough, paused, no_room]
+        },
         clients_expired: shard.expired.get(),
         disk_bytes: gauges.disk_bytes,
         disk_capacity_bytes,

@@ -127,7 +127,7 @@ impl Store {
                 .and_then(|found| Ok((found, self.room(pieces, found.payload_bytes)?)))
             {
                 Ok((found, pieces)) => {
-                    let order = self.order(&found.places);
+                    let order = self.order(&found.places, found.turn);
                     readings.push(ObjectRead { target, found, pieces, order, tried: 0 });
                 }
                 Err(status) => results[target] = Err(status.into()),
@@ -250,18 +250,9 @@ impl Store {
         }
     }
 
-    /// Nearest replicas first: memory of this host, other memory, then disks, starting at a place
-    /// that differs between keys.
-    pub(crate) fn order(&self, places: &[ReplicaAddress]) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..places.len()).collect();
-        if places.len() > 1 {
-            let turn = places[0].generation as usize % places.len();
-            order.rotate_left(turn);
-            let is_far = |place: &ReplicaAddress| place.segment.host_id != self.host_id;
-            order.sort_by_key(|at| (!places[*at].is_in_memory(), is_far(&places[*at])));
-        }
-        debug_assert_eq!(order.len(), places.len(), "each replica has its turn");
-        order
+    /// In which order the places of a key are tried.
+    pub(crate) fn order(&self, places: &[ReplicaAddress], turn: usize) -> Vec<usize> {
+        nearest_first(places, &self.host_id, turn)
     }
 
     fn count(
@@ -281,6 +272,19 @@ impl Store {
 
 fn operation(keys: usize) -> Operation {
     if keys == 1 { Operation::Get } else { Operation::BatchGet }
+}
+
+/// Nearest replicas first: memory of this host, other memory, then disks. Of those that are equally
+/// near each lookup of a key begins with another one.
+fn nearest_first(places: &[ReplicaAddress], host_id: &str, turn: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    if places.len() > 1 {
+        order.rotate_left(turn % places.len());
+        let is_far = |place: &ReplicaAddress| place.segment.host_id != host_id;
+        order.sort_by_key(|at| (!places[*at].is_in_memory(), is_far(&places[*at])));
+    }
+    debug_assert_eq!(order.len(), places.len(), "each replica has its turn");
+    order
 }
 
 /// How many keys of a batch are read while the others are looked up; nothing for small batches and
@@ -307,4 +311,39 @@ fn numbered<'a>(pieces: &[&'a [CallerRange]]) -> Vec<(usize, &'a [CallerRange])>
 
 fn is_worth_looking_up(result: &Result<u64, ReadFailure>) -> bool {
     result.is_err_and(|failure| failure.is_outdated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_schemas::{Identity, SegmentKind};
+    use perigee_transfer::SegmentAddress;
+    use std::sync::Arc;
+
+    fn place(host_id: &str, kind: SegmentKind) -> ReplicaAddress {
+        let segment = SegmentAddress {
+            id: Identity(1),
+            bytes: 1 << 20,
+            endpoint: String::new(),
+            host_id: host_id.to_owned(),
+            rendezvous: String::new(),
+            kind: Some(kind),
+        };
+        ReplicaAddress { segment: Arc::new(segment), offset: 0, payload_bytes: 1, generation: 7 }
+    }
+
+    #[test]
+    fn lookups_take_turns_among_replicas_that_are_equally_near() {
+        let [memory, disk] = [SegmentKind::Memory, SegmentKind::Disk];
+        let places = [place("a", memory), place("b", memory), place("c", disk)];
+        let first = |host_id, turns: std::ops::Range<usize>| -> Vec<usize> {
+            turns.map(|turn| nearest_first(&places, host_id, turn)[0]).collect()
+        };
+        let mut of_another = first("z", 0..30);
+        assert!(of_another.iter().filter(|at| **at == 0).count() >= 10);
+        assert!(of_another.iter().filter(|at| **at == 1).count() >= 10);
+        of_another.retain(|at| *at == 2);
+        assert!(of_another.is_empty(), "a disk comes last");
+        assert_eq!(first("b", 0..6), [1; 6], "nothing is nearer than memory of this host");
+    }
 }

@@ -7,7 +7,10 @@ use perigee_rpc::{Lease, LocatedBatch, MasterClient};
 use perigee_schemas::Status;
 use perigee_transfer::ReplicaAddress;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Lookups of this process take turns, so that the reads of a hot key go to all of its replicas.
+static TURNS: AtomicUsize = AtomicUsize::new(0);
 
 /// The answer to a lookup of several keys. Holding it is enough to read; bytes that were reused
 /// since are noticed. Dropping it gives the leases back.
@@ -23,6 +26,8 @@ pub(crate) struct FoundObject {
     pub(crate) payload_bytes: u64,
     pub(crate) checksum: u32,
     pub(crate) places: Vec<ReplicaAddress>,
+    /// Which of several equally near places is read first.
+    pub(crate) turn: usize,
     pub(crate) lease: Option<ReadLease>,
 }
 
@@ -115,6 +120,10 @@ impl Lookup {
                     key: key.as_ref().to_owned(),
                     payload_bytes: located.payload_bytes[index],
                     checksum: located.checksum[index],
+                    turn: match located.places.locations_of(index).len() {
+                        0 | 1 => 0,
+                        _ => TURNS.fetch_add(1, Ordering::Relaxed),
+                    },
                     lease: located.leases[index].map(|lease| ReadLease {
                         master: master.clone(),
                         lease,

@@ -85,7 +85,7 @@ impl Store {
     }
 
     fn place<'a>(&self, found: &'a FoundObject, tried: usize) -> &'a ReplicaAddress {
-        &found.places[self.order(&found.places)[tried]]
+        &found.places[self.order(&found.places, found.turn)[tried]]
     }
 
     /// Reads each range from the replica whose turn it is.

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use perigee_allocator::Extent;
 
 use crate::list_name::ListName;
-use crate::moving::Purpose;
 use crate::object::Flags;
+use crate::replica::Replica;
 use crate::share::SegmentShare;
 use crate::slab::NONE;
 
@@ -110,11 +110,17 @@ impl KeyShard {
                 let record = &self.replicas[replica];
                 assert_eq!(record.object, id, "object of replica {replica}");
                 assert!(segments.insert(record.segment), "one per segment");
-                if !record.follows && !record.is_on_disk() {
+                if !record.follows && !record.is_on_disk() && !record.is_extra() {
                     let is_held = record.list() == ListName::Held;
                     assert_eq!(is_held, list == ListName::Held, "list of object {id}");
                 }
             }
+            let has = |is_one: fn(&Replica) -> bool| {
+                let mut complete = self.replicas.chain(object.first);
+                complete.any(|it| is_one(&self.replicas[it]))
+            };
+            let is_alone = has(Replica::is_extra) && !has(|it| !it.is_extra() && !it.is_on_disk());
+            assert!(!is_alone, "object {id} has a replica beside the one that was made for heat");
             let firsts: Vec<u32> = self.pending.of(id).map(|put| put.first).collect();
             assert_eq!(object.flags.has(Flags::PENDING), !firsts.is_empty());
             let has_something = object.first != NONE || !firsts.is_empty();
@@ -161,14 +167,16 @@ impl KeyShard {
         self.relocation.check(|generation| there.contains(&generation));
     }
 
-    /// Only what has bytes is to have more of them.
+    /// Only what has bytes is to have more of them; what was made for heat is counted.
     fn check_wishes(&self) {
+        self.heat.iter().for_each(|heat| heat.check());
+        let extras = self.replicas.iter().filter(|(_, replica)| replica.is_extra());
+        assert_eq!(extras.count() as u64, self.extras);
         self.wishes.check(|object| {
             assert_ne!(self.keys[object].first, NONE, "object {object} can be copied");
-            self.relocation.of(object).is_some_and(|it| it.purpose == Purpose::Repair)
+            self.relocation.of(object).is_some_and(|it| it.purpose.is_of_wish())
         });
-        let repairs =
-            self.relocation.moves().iter().filter(|(_, it)| it.purpose == Purpose::Repair);
+        let repairs = self.relocation.moves().iter().filter(|(_, it)| it.purpose.is_of_wish());
         repairs.for_each(|(object, _)| assert!(self.wishes.replicas(object) > 1, "{object}"));
     }
 
@@ -188,8 +196,9 @@ impl KeyShard {
         assert!(group.seen.readers >= readers, "every reader keeps the group");
         group.check_places(&self.replicas);
         let replicas = group.replicas(&self.replicas);
-        let in_memory =
-            |first: u32| self.replicas.chain(first).filter(|id| !self.replicas[*id].is_on_disk());
+        let is_listed =
+            |id: &u32| !self.replicas[*id].is_on_disk() && !self.replicas[*id].is_extra();
+        let in_memory = |first: u32| self.replicas.chain(first).filter(is_listed);
         assert!(in_memory(object.first).all(|id| replicas.contains(&id)));
         let complete: usize = members.map(|it| in_memory(it.first).count()).sum();
         assert_eq!(replicas.len(), complete, "the group's places have all replicas");

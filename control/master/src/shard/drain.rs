@@ -68,6 +68,10 @@ impl KeyShard {
         if !is_complete || under_way.is_some() || !drain.may_try(generation, self.now_ms) {
             return drain.leave();
         }
+        if self.replicas[id].is_extra() {
+            self.drop_complete(id);
+            return drain.note_done(0);
+        }
         let destination = self.destination(drain, &order.targets, id);
         match self.copy(order.job, Purpose::Drain, id, destination, missing) {
             CopyStep::Begun(_) => {}

@@ -14,6 +14,9 @@ use super::victim::EvictionReason;
 impl KeyShard {
     /// Evicts a replica, or its object's whole group.
     pub(super) fn evict(&mut self, replica: u32) {
+        if self.replicas[replica].is_extra() {
+            return self.evict_extra(replica);
+        }
         let object = &self.keys[self.replicas[replica].object];
         debug_assert!(
             self.groups.touched(object).read_end_ms <= self.now_ms,

@@ -136,10 +136,12 @@ impl KeyShard {
     }
 
     /// Makes one complete replica the newest of a list, or a follower of its group's. One on a disk
-    /// stays where it is.
+    /// stays where it is, and one that was made for heat among those.
     pub(super) fn enlist(&mut self, id: u32, list: ListName) {
-        if self.replicas[id].is_on_disk() {
-            return;
+        match self.replicas[id].list() {
+            ListName::OnDisk => return,
+            ListName::Extra => return self.replicas.relink(id, ListName::Extra),
+            _ => {}
         }
         let group = self.keys[self.replicas[id].object].group;
         self.groups.enlist(group, &mut self.replicas, id, list);

@@ -92,7 +92,7 @@ impl KeyShard {
                 account.charge(bytes);
                 true
             }
-            Purpose::Copy | Purpose::Promotion | Purpose::Repair => {
+            Purpose::Copy | Purpose::Promotion | Purpose::Repair | Purpose::Heat => {
                 account.try_charge(bytes).is_ok()
             }
         }

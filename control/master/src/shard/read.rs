@@ -61,6 +61,9 @@ impl KeyShard {
                 if touch == Touch::Read {
                     out.lease[at] = lease;
                     self.promote_hit(*object);
+                    if self.heat.is_some() {
+                        self.count_read(*object);
+                    }
                 }
             }
         }

@@ -101,7 +101,7 @@ impl KeyShard {
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
         match done.purpose {
-            Purpose::Copy | Purpose::Repair => {
+            Purpose::Copy | Purpose::Repair | Purpose::Heat => {
                 self.replicas.put_behind(done.target, done.source);
             }
             Purpose::Promotion => {
@@ -111,8 +111,13 @@ impl KeyShard {
             }
             Purpose::Drain | Purpose::Move => self.replace_by(object, done.source, done.target),
         }
-        let list = self.list_of(object);
-        self.enlist(done.target, list);
+        match done.purpose {
+            Purpose::Heat => self.enlist_extra(done.target),
+            _ => {
+                let list = self.list_of(object);
+                self.enlist(done.target, list);
+            }
+        }
         self.note(done.target, RecordOp::Commit);
         self.counters.relocation(done.purpose).ended += 1;
         match done.purpose {
@@ -120,7 +125,7 @@ impl KeyShard {
                 self.counters.moved_replicas += 1;
                 self.counters.moved_bytes += payload_bytes;
             }
-            Purpose::Repair => {
+            Purpose::Repair | Purpose::Heat => {
                 self.wishes.note_done(object);
                 self.wishes.set_due(object, self.now_ms);
             }
@@ -151,7 +156,7 @@ impl KeyShard {
         let generation = self.replicas[failed.source].generation;
         let suspect = in_flight.then_some(target);
         self.relocation.note_failure(failed.job, generation, suspect, self.now_ms, status);
-        if failed.purpose == Purpose::Repair {
+        if failed.purpose.is_of_wish() {
             self.wishes.note_failure(object, self.now_ms, status);
         }
     }
@@ -170,7 +175,7 @@ impl KeyShard {
             None => Reuse::Now,
         };
         debug_assert_eq!(self.replicas[ended.target].list(), ListName::Held);
-        if ended.purpose == Purpose::Repair {
+        if ended.purpose.is_of_wish() {
             self.wishes.set_due(object, self.now_ms);
         }
         self.drop_replica(ended.target, reuse);

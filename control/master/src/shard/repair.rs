@@ -1,4 +1,5 @@
-//! Repair: an object that lost a replica with its segment gets another one.
+//! Repair: an object that lost a replica with its segment gets another one, and one that is hot gets
+//! one more.
 //! Invariant: a repair evicts nothing and fills no segment beyond the watermark, and copies lie on
 //! hosts without one as long as there are any.
 
@@ -11,6 +12,7 @@ use crate::limits::{
 use crate::loan::Need;
 use crate::moving::{NO_JOB, Purpose};
 use crate::object::Flags;
+use crate::wishes::Cause;
 
 use super::KeyShard;
 use super::copy::{CopyStep, Destination, MissingRoom};
@@ -20,7 +22,8 @@ impl KeyShard {
     /// A complete replica is about to go for a reason that its writer does not want: if others
     /// stay, the object is to have as many as before.
     pub(super) fn note_loss(&mut self, id: u32) {
-        if !self.settings.repairs || self.replicas[id].is_on_disk() {
+        let lost = &self.replicas[id];
+        if !self.settings.repairs || lost.is_on_disk() || lost.is_extra() {
             return;
         }
         let object = self.replicas[id].object;
@@ -28,11 +31,14 @@ impl KeyShard {
         let in_memory = in_memory.filter(|other| !self.replicas[*other].is_on_disk());
         let (mut before, mut stays) = (0, false);
         for other in in_memory {
-            before += 1;
+            before += u32::from(!self.replicas[other].is_extra());
             stays |= other != id && self.is_readable(other);
         }
+        if before < 2 || !stays {
+            return;
+        }
         let most = (WISHES_MAX / self.settings.count).max(1);
-        if stays && !self.wishes.add(object, before, self.now_ms, most) {
+        if !self.wishes.add(object, Cause::Loss, before, self.now_ms, most) {
             self.counters.repairs_dropped += 1;
         }
     }
@@ -48,24 +54,29 @@ impl KeyShard {
         self.begin(now_ms);
         let mut missing = MissingRoom::default();
         for object in self.wishes.next(self.now_ms, REPAIR_STEP_MAX) {
-            if self.relocation.moves().repairs() >= allowance {
+            if self.relocation.moves().wishes() >= allowance {
                 break;
             }
             self.go_on_with_repair(object, &mut missing);
         }
         RepairTurn {
-            active: self.relocation.moves().repairs(),
-            carriers: self.relocation.moves().repairers().collect(),
+            active: self.relocation.moves().wishes(),
+            carriers: self.relocation.moves().wish_carriers().collect(),
             needs: self.needs_of_repairs(&missing),
         }
     }
 
     /// Begins the next copy of an object that is due.
     fn go_on_with_repair(&mut self, object: u32, missing: &mut MissingRoom) {
-        let complete = self.replicas.chain(self.keys[object].first);
-        let in_memory = |id: &u32| !self.replicas[*id].is_on_disk() && self.is_readable(*id);
-        let there: Vec<u32> = complete.filter(in_memory).collect();
-        if there.is_empty() || there.len() >= self.wishes.replicas(object) as usize {
+        let Some(cause) = self.wishes.cause(object) else {
+            return;
+        };
+        let there = self.in_memory(object);
+        let counted = there.iter().filter(|id| match cause {
+            Cause::Loss => !self.replicas[**id].is_extra(),
+            Cause::Heat => true,
+        });
+        if there.is_empty() || counted.count() >= self.wishes.replicas(object) as usize {
             return self.wishes.forget(object);
         }
         let is_busy =
@@ -73,24 +84,35 @@ impl KeyShard {
         let Some(source) = self.source_of_repair(object, &there).filter(|_| !is_busy) else {
             return self.wishes.set_due(object, self.now_ms.saturating_add(RETRY_PAUSE_MS));
         };
+        let (purpose, ratio) = match cause {
+            Cause::Loss => (Purpose::Repair, self.settings.watermark_ratio),
+            Cause::Heat => (Purpose::Heat, self.heat_ratio()),
+        };
         let open = self.open_beside(object, &there);
-        if open.is_empty() {
+        if open.is_empty() && cause == Cause::Loss {
             return self.wishes.put_off(object);
         }
         let bytes = extent_bytes(self.replicas[source].payload_bytes);
-        let ratio = self.settings.watermark_ratio;
         let roomy = open.iter().copied().filter(|it| self.space.stays_below(*it, bytes, ratio));
         let roomy: Vec<u32> = roomy.collect();
-        if roomy.is_empty() {
+        let copied = match roomy.is_empty() {
+            true => CopyStep::NoRoom,
+            false => self.copy(NO_JOB, purpose, source, Destination::Open(roomy), missing),
+        };
+        if let CopyStep::Begun(_) = copied {
+            return self.wishes.begin(object);
+        }
+        if cause == Cause::Loss {
             missing.note(open, bytes);
-            return self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
         }
-        match self.copy(NO_JOB, Purpose::Repair, source, Destination::Open(roomy), missing) {
-            CopyStep::Begun(_) => self.wishes.begin(object),
-            CopyStep::NoRoom | CopyStep::NotNeeded => {
-                self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
-            }
-        }
+        self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
+    }
+
+    /// Replicas of an object in memory that can be read.
+    pub(super) fn in_memory(&self, object: u32) -> Vec<u32> {
+        let complete = self.replicas.chain(self.keys[object].first);
+        let fits = |id: &u32| !self.replicas[*id].is_on_disk() && self.is_readable(*id);
+        complete.filter(fits).collect()
     }
 
     /// The replica to copy: another one after each failure, and none of an owner that has enough to
@@ -98,13 +120,13 @@ impl KeyShard {
     fn source_of_repair(&self, object: u32, there: &[u32]) -> Option<u32> {
         let moves = self.relocation.moves();
         let is_idle =
-            |id: &u32| moves.repairs_of(self.carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
+            |id: &u32| moves.wishes_of(self.carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
         let first = self.wishes.failed(object) as usize % there.len();
         there[first..].iter().chain(&there[..first]).copied().find(is_idle)
     }
 
     /// Where one more replica of an object may go: to hosts that have none, if there are any.
-    fn open_beside(&self, object: u32, there: &[u32]) -> Vec<u32> {
+    pub(super) fn open_beside(&self, object: u32, there: &[u32]) -> Vec<u32> {
         let held = |segment: &u32| there.iter().any(|id| self.replicas[*id].segment == *segment);
         let shared = |segment: &u32| {
             let mut others = there.iter().map(|id| self.replicas[*id].segment);

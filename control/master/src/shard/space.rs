@@ -55,6 +55,7 @@ impl KeyShard {
             return self.drop_copy(id);
         }
         self.note(id, RecordOp::Free);
+        self.extras -= u64::from(self.replicas[id].is_extra());
         let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
         self.refund(self.replicas[id].tenant, extent.bytes);
         self.unlist(id);
@@ -91,6 +92,8 @@ impl KeyShard {
     /// Drops one complete replica of an object, and the object with its last one.
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
+        let gone = &self.replicas[id];
+        let is_one_less = self.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
         let first = self.replicas.unchain(self.keys[object].first, id);
         if first == NONE {
             self.report_key(KeyChange::Removed, object, id);
@@ -101,6 +104,9 @@ impl KeyShard {
         };
         self.keys[object].first = first;
         self.drop_replica(id, Reuse::AfterReads(lease));
+        if is_one_less && first != NONE {
+            self.adopt_extra(object);
+        }
         self.settle(object);
     }
 

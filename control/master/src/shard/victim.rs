@@ -35,6 +35,13 @@ pub(super) enum EvictionReason {
     LookAhead,
 }
 
+impl Victim {
+    /// One that goes before all others.
+    pub(super) fn first(class: Class, replica: u32) -> Self {
+        Self { rank: 0, age: Reverse(u64::MAX), class, replica }
+    }
+}
+
 impl EvictionReason {
     /// Whether a put fails otherwise.
     pub(super) fn is_put(self) -> bool {
@@ -57,6 +64,11 @@ impl KeyShard {
         if self.quotas.is_none() {
             return self.victim_in(TenantLane::shared(segment), need);
         }
+        if self.extras > 0
+            && let Some(extra) = self.least_of(segment, need, Self::extra_victim)
+        {
+            return Some(extra);
+        }
         if let Some(ready) = self.least_of(segment, need, Self::ready_victim) {
             return Some(ready);
         }
@@ -66,6 +78,9 @@ impl KeyShard {
 
     /// As `victim`, of one tenant.
     pub(super) fn victim_in(&mut self, lane: TenantLane, need: EvictionReason) -> Option<Victim> {
+        if let Some(extra) = self.extra_victim(lane, need) {
+            return Some(extra);
+        }
         if let Some(ready) = self.ready_victim(lane, need) {
             return Some(ready);
         }
@@ -241,7 +256,8 @@ impl KeyShard {
                 let replica = &self.replicas[id];
                 let object = &self.keys[replica.object];
                 let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
-                let is_kept = saves_first && list != ListName::Ready && self.is_disk_wanted(id);
+                let is_first = matches!(list, ListName::Ready | ListName::Extra);
+                let is_kept = saves_first && !is_first && self.is_disk_wanted(id);
                 if is_read || is_kept {
                     break;
                 }
@@ -258,14 +274,16 @@ impl KeyShard {
         let classes = [Class::Cold, Class::Hot].into_iter().chain(pinned);
         let phases = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read];
         let others = classes.flat_map(move |class| phases.map(|it| ListName::Evictable(class, it)));
-        std::iter::once(ListName::Ready).chain(others)
+        let extra = (self.extras > 0).then_some(ListName::Extra);
+        extra.into_iter().chain([ListName::Ready]).chain(others)
     }
 
     /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard
     /// keeps the group.
     fn bytes_behind(&self, id: u32) -> u64 {
         let replica = &self.replicas[id];
-        let Some(group) = self.groups.get(self.keys[replica.object].group) else {
+        let group = self.groups.get(self.keys[replica.object].group);
+        let Some(group) = group.filter(|_| !replica.is_extra()) else {
             return replica.extent().bytes;
         };
         match group.may_go(self.now_ms) {

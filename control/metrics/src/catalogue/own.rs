@@ -163,6 +163,26 @@ pub(super) const FAMILIES: &[Family] = &[
     .labelled(&["result"])
     .ours(),
     Family::gauge(
+        "perigee_hot_replicas",
+        "replicas",
+        "Replicas in memory that there are because their keys were read often",
+    )
+    .ours(),
+    Family::counter(
+        "perigee_hot_replicas_total",
+        "replicas",
+        "Replicas for keys that were read often: made, copies that failed, and those evicted",
+    )
+    .labelled(&["result"])
+    .ours(),
+    Family::counter(
+        "perigee_hot_keys_total",
+        "keys",
+        "Times a key was found to be read often, by what is done; to observe does nothing",
+    )
+    .labelled(&["decision"])
+    .ours(),
+    Family::gauge(
         "perigee_demotions_active",
         "objects",
         "Objects on their way from memory to an SSD of their owner",

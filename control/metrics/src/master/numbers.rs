@@ -116,6 +116,14 @@ pub struct MasterNumbers {
     pub repaired: [u64; 3],
     /// Objects that lost a replica and get no other one, because too many waited.
     pub repairs_dropped: u64,
+    /// Replicas in memory that there are because their keys were hot.
+    pub extra_replicas: u64,
+    /// Copies for hot keys: started, ended, revoked.
+    pub heated: [u64; 3],
+    /// Replicas of hot keys that were evicted.
+    pub extras_evicted: u64,
+    /// Hot keys: one more replica wanted, enough, paused, no room.
+    pub hot_keys: [u64; 4],
     /// Clients that stopped pinging.
     pub clients_expired: u64,
     /// Payload bytes of the copies on disks.
@@ -195,7 +203,13 @@ impl MasterNumbers {
             self.copies[step] += other.copies[step];
             self.replacements[step] += other.replacements[step];
             self.repaired[step] += other.repaired[step];
+            self.heated[step] += other.heated[step];
         }
+        for (keys, more) in self.hot_keys.iter_mut().zip(other.hot_keys) {
+            *keys += more;
+        }
+        self.extra_replicas += other.extra_replicas;
+        self.extras_evicted += other.extras_evicted;
         self.repairs += other.repairs;
         self.repairs_dropped += other.repairs_dropped;
         self.clients_expired += other.clients_expired;

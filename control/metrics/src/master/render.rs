@@ -126,6 +126,7 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
         ("perigee_moves_active", numbers.moves),
         ("perigee_moved_bytes_total", numbers.moved_bytes),
         ("perigee_repairs_pending", numbers.repairs),
+        ("perigee_hot_replicas", numbers.extra_replicas),
         ("perigee_lease_probe_breaks_total", numbers.probe_leases_broken),
     ] {
         samples.value(name, &[], value);
@@ -145,6 +146,15 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     samples.value(repairs, &["repaired"], numbers.repaired[1]);
     samples.value(repairs, &["failed"], numbers.repaired[2]);
     samples.value(repairs, &["dropped"], numbers.repairs_dropped);
+    for (decision, keys) in
+        ["replicate", "enough", "paused", "no_room"].iter().zip(numbers.hot_keys)
+    {
+        samples.value("perigee_hot_keys_total", &[decision], keys);
+    }
+    let heated = "perigee_hot_replicas_total";
+    samples.value(heated, &["made"], numbers.heated[1]);
+    samples.value(heated, &["failed"], numbers.heated[2]);
+    samples.value(heated, &["evicted"], numbers.extras_evicted);
     let steps = [
         ("master_copy_start_requests_total", numbers.copies[0]),
         ("master_copy_end_requests_total", numbers.copies[1]),

@@ -62,6 +62,7 @@ pub(super) fn key_settings(
         put_release_timeout_ms: config.writes.release_timeout_ms,
         task_retries_max: config.tasks.retries_max,
         repairs: config.repairs,
+        heat: config.heat,
         strategy: match config.allocation {
             AllocationStrategy::Random => Strategy::Random,
             AllocationStrategy::LocalFirst => Strategy::LocalFirst,

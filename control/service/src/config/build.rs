@@ -9,8 +9,8 @@ use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
     RpcConfig, TaskConfig, WriteConfig,
 };
-use perigee_flags::{ALLOW_UNBUILT, FlagError, LogSettings, Origin, Settings};
-use perigee_master::{OffloadSettings, PolicyName, PromotionSettings};
+use perigee_flags::{FlagError, LogSettings, Origin, Settings};
+use perigee_master::{HeatSettings, OffloadSettings, PolicyName, PromotionSettings};
 
 /// Cores behind one shard when the number of shards is left to the program.
 const CORES_PER_SHARD: usize = 4;
@@ -18,7 +18,6 @@ const CORES_PER_SHARD: usize = 4;
 const SAFE_RELEASE_TIMEOUT_MS: u64 = 20_000;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
-    check_replication(settings)?;
     let mut warnings = settings.warnings().to_vec();
     let metadata = metadata(settings);
     Ok(MasterConfig {
@@ -38,6 +37,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         offload: offload(settings, &mut warnings),
         promotion: promotion(settings, &mut warnings),
         repairs: settings.bool("replica_repair"),
+        heat: heat(settings, &mut warnings),
         writes: write_config(settings, &mut warnings),
         tasks: task_config(settings),
         client_ttl_ms: seconds_as_ms(settings, "client_ttl"),
@@ -47,19 +47,6 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),
         warnings,
-    })
-}
-
-/// To observe without effect is harmless, replicas that never come are not.
-fn check_replication(settings: &Settings) -> Result<(), FlagError> {
-    const MODE: &str = "dynamic_replication_mode";
-    if settings.text(MODE) != "enforce" || settings.bool(ALLOW_UNBUILT.name) {
-        return Ok(());
-    }
-    Err(FlagError::NotBuilt {
-        name: MODE,
-        value: settings.text(MODE).to_owned(),
-        feature: "dynamic replication",
     })
 }
 
@@ -115,6 +102,29 @@ fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<Promotio
         }
     }
     None
+}
+
+/// Reads are counted only if `dynamic_replication_mode` says so.
+fn heat(settings: &Settings, warnings: &mut Vec<String>) -> Option<HeatSettings> {
+    const MODE: &str = "dynamic_replication_mode";
+    const WINDOW: &str = "dynamic_replication_heat_window_seconds";
+    const THRESHOLD: &str = "dynamic_replication_admission_qps_threshold";
+    const MOST: &str = "dynamic_replication_max_memory_replicas";
+    let mode = settings.text(MODE);
+    if mode == "off" {
+        for name in [WINDOW, THRESHOLD, MOST].into_iter().filter(|name| settings.is_given(name)) {
+            warnings.push(format!("Setting `{name}` has no effect while {MODE} is off"));
+        }
+        return None;
+    }
+    let window_seconds: u32 = settings.integer(WINDOW);
+    let reads = settings.number(THRESHOLD) * f64::from(window_seconds);
+    Some(HeatSettings {
+        enforce: mode == "enforce",
+        window_ms: window_seconds * 1000,
+        reads_needed: (reads.ceil() as u32).max(1),
+        replicas_max: settings.integer(MOST),
+    })
 }
 
 fn write_config(settings: &Settings, warnings: &mut Vec<String>) -> WriteConfig {

@@ -62,7 +62,7 @@ fn defaults_are_those_of_mooncake() {
 
 /// Flags that need another value than any, or another flag beside them.
 const HINTS: &[&[&str]] = &[
-    &["--allow_unbuilt=true", "--dynamic_replication_mode=enforce"],
+    &["--allow_unbuilt=true", "--enable_oplog"],
     &["--enable_metadata_cleanup_on_timeout=true", "--enable_http_metadata_server"],
     &["--metadata_server=http://h:1/metadata", "--enable_metadata_cleanup_on_timeout"],
     &["--rpc_shards=2", "--max_threads=1"],
@@ -200,7 +200,6 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         "--enable_snapshot",
         "--enable_snapshot_restore",
         "--root_fs_dir=/data",
-        "--dynamic_replication_mode=enforce",
     ] {
         let text = refusal(argument);
         assert!(text.contains("not built yet") && text.contains("--allow_unbuilt"), "{text}");
@@ -209,9 +208,25 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         let allowed = load(&[argument, "--allow_unbuilt"]).unwrap();
         assert!(allowed.warnings[0].contains(name), "{:?}", allowed.warnings);
     }
-    let observed = load(&["--dynamic_replication_mode=observe"]).unwrap();
-    assert_eq!(observed.warnings.len(), 1);
     assert!(load(&["--enable_ha=false", "--root_fs_dir="]).is_ok());
+}
+
+#[test]
+fn heat_is_counted_only_if_it_is_asked_for() {
+    assert_eq!(load(&[]).unwrap().heat, None);
+    let heat = HeatSettings { enforce: false, window_ms: 10_000, reads_needed: 8, replicas_max: 2 };
+    let observed = load(&["--dynamic_replication_mode=observe"]).unwrap();
+    assert_eq!((observed.heat, observed.warnings.len()), (Some(heat), 0));
+    let enforced = load(&[
+        "--dynamic_replication_mode=enforce",
+        "--dynamic_replication_heat_window_seconds=3",
+        "--dynamic_replication_admission_qps_threshold=0.5",
+        "--dynamic_replication_max_memory_replicas=4",
+    ]);
+    let heat = HeatSettings { enforce: true, window_ms: 3_000, reads_needed: 2, replicas_max: 4 };
+    assert_eq!(enforced.unwrap().heat, Some(heat));
+    let idle = load(&["--dynamic_replication_max_memory_replicas=3"]).unwrap();
+    assert!(idle.warnings[0].contains("dynamic_replication_mode is off"), "{:?}", idle.warnings);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use perigee_schemas::TenantId;
 use perigee_schemas::disk_address::DiskAddress;
 
 use crate::key::hash_key;
-use crate::moving::Purpose;
+use crate::settings::HeatSettings;
 
 use super::{
     AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, KeyShard,
@@ -191,7 +191,10 @@ impl Model {
 
     /// The tenants have quotas of so many bytes each; all that fits if there are none.
     fn with_quotas(offload: Option<OffloadSettings>, quotas: &[u64]) -> Self {
-        let settings = ShardSettings { watermark_ratio: 0.7, offload, ..settings() };
+        let heat =
+            HeatSettings { enforce: true, window_ms: 1_000, reads_needed: 2, replicas_max: 2 };
+        let settings =
+            ShardSettings { watermark_ratio: 0.7, offload, heat: Some(heat), ..settings() };
         let ledger = TenantLedger::new(settings.watermark_ratio);
         let mut shard = KeyShard::new(settings);
         if !quotas.is_empty() {
@@ -433,7 +436,7 @@ impl Model {
                 assert_ne!(task.source.segment, task.target.segment);
                 let shard = &self.stage.shard;
                 let under_way = shard.keys.find(&task.key).and_then(|it| shard.relocation.of(it));
-                let is_repair = under_way.is_some_and(|it| it.purpose == Purpose::Repair);
+                let is_repair = under_way.is_some_and(|it| it.purpose.is_of_wish());
                 self.copying.push(Copying { task, claim, is_repair });
             }
         }

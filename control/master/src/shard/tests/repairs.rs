@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::{REPAIR_MOVES_PER_CLIENT_MAX, RETRY_PAUSE_MS};
 
-const TWICE: PutConfig<'_> = PutConfig {
+pub(super) const TWICE: PutConfig<'_> = PutConfig {
     replica_num: 2,
     hard_pin: false,
     soft_pin: SoftPin::Preserve,
@@ -16,19 +16,19 @@ const TWICE: PutConfig<'_> = PutConfig {
 
 impl Stage {
     /// A segment goes with what lies there.
-    fn lose(&mut self, index: u32) {
+    pub(super) fn lose(&mut self, index: u32) {
         self.shard.apply(self.now_ms, &SegmentEvent::Unmounted { index });
         self.tick();
     }
 
-    fn repair(&mut self, allowance: u32) -> RepairTurn {
+    pub(super) fn repair(&mut self, allowance: u32) -> RepairTurn {
         let turn = self.shard.repair_turn(self.now_ms, allowance);
         self.shard.check();
         turn
     }
 
     /// What the owners of segments are to copy.
-    fn take_all(&mut self) -> Vec<MoveTask> {
+    pub(super) fn take_all(&mut self) -> Vec<MoveTask> {
         let owners = 100..110;
         let tasks = owners.flat_map(|owner| self.shard.take_moves(self.now_ms, owner, 1_000));
         let tasks = tasks.collect();
@@ -36,7 +36,7 @@ impl Stage {
         tasks
     }
 
-    fn end_copy(&mut self, task: &MoveTask, status: Status) {
+    pub(super) fn end_copy(&mut self, task: &MoveTask, status: Status) {
         let ended = EndedMoves {
             client: 100 + u128::from(task.source.segment),
             keys: &[&task.key],
@@ -49,7 +49,7 @@ impl Stage {
     }
 
     /// Turns and copies until nothing is due.
-    fn repair_all(&mut self) {
+    pub(super) fn repair_all(&mut self) {
         while self.shard.wants_repairs(self.now_ms) {
             self.repair(8);
             for task in self.take_all() {
@@ -58,7 +58,7 @@ impl Stage {
         }
     }
 
-    fn replicas_of(&self, key: &str) -> Vec<u32> {
+    pub(super) fn replicas_of(&self, key: &str) -> Vec<u32> {
         let mut places: Vec<u32> = self.peek(key).iter().map(|at| at.segment).collect();
         places.sort_unstable();
         places

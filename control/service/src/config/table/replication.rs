@@ -2,8 +2,13 @@
 //! a writer asked for is never lowered by them.
 
 use perigee_flags::{Flag, ValueKind};
+use perigee_schemas::limits::REPLICAS_MAX;
 
-const FEATURE: &str = "dynamic replication";
+/// Longest window of heat: one day.
+const HEAT_WINDOW_SECONDS_MAX: i128 = 24 * 3600;
+
+/// More reads per second than any key has.
+const READS_PER_SECOND_MAX: f64 = 1e6;
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
@@ -16,30 +21,28 @@ pub(super) const FLAGS: &[Flag] = &[
         "dynamic_replication_mode",
         ValueKind::Text,
         "off",
-        "off, observe (measure only) or enforce",
+        "More replicas in memory for keys that are read often: off, observe (measure only) or enforce",
     )
-    .one_of(&["off", "observe", "enforce"])
-    .not_built(FEATURE),
+    .one_of(&["off", "observe", "enforce"]),
     Flag::new(
         "dynamic_replication_heat_window_seconds",
         ValueKind::Uint32,
         "10",
-        "Length of the window in which reads are counted",
+        "Seconds in which reads are counted",
     )
-    .not_built(FEATURE),
+    .within(1, HEAT_WINDOW_SECONDS_MAX),
     Flag::new(
         "dynamic_replication_admission_qps_threshold",
         ValueKind::Double,
         "0.8",
-        "Reads per second that earn a replica",
+        "Reads per second within them that earn a replica",
     )
-    .within_number(0.0, f64::MAX)
-    .not_built(FEATURE),
+    .within_number(0.0, READS_PER_SECOND_MAX),
     Flag::new(
         "dynamic_replication_max_memory_replicas",
         ValueKind::Uint64,
         "2",
-        "Most memory replicas of one key",
+        "Most memory replicas that a key has for that",
     )
-    .not_built(FEATURE),
+    .within(1, REPLICAS_MAX as i128),
 ];

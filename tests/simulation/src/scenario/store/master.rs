@@ -269,6 +269,11 @@ fn config(random: &Random, has_disks: bool) -> Result<Box<MasterConfig>, String>
         ("verify_segments", random.one_in(2).to_string()),
         ("put_start_discard_timeout_sec", (*random.pick(&["2", "30"])).to_owned()),
     ];
+    let heat = [
+        ("dynamic_replication_mode", (*random.pick(&["off", "observe", "enforce"])).to_owned()),
+        ("dynamic_replication_admission_qps_threshold", "0.2".to_owned()),
+        ("dynamic_replication_max_memory_replicas", random.between(2, 3).to_string()),
+    ];
     let disks = [
         ("enable_offload", "true".to_owned()),
         ("offload_on_evict", random.one_in(2).to_string()),
@@ -277,8 +282,12 @@ fn config(random: &Random, has_disks: bool) -> Result<Box<MasterConfig>, String>
         ("promotion_admission_threshold", random.between(1, 2).to_string()),
     ];
     let disks = disks.into_iter().filter(|_| has_disks);
-    let arguments: Vec<String> =
-        flags.into_iter().chain(disks).map(|(name, value)| format!("--{name}={value}")).collect();
+    let arguments: Vec<String> = flags
+        .into_iter()
+        .chain(heat)
+        .chain(disks)
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect();
     match MasterConfig::load(&arguments, &Variables::of(&[])) {
         Ok(MasterStart::Serve(config)) => Ok(config),
         other => Err(format!("The settings of a run: {other:?}")),

@@ -1,0 +1,119 @@
+//! Hot keys: what is read often gets one more replica in memory, as long as there is room to spare.
+//! Invariant: a replica that was made for heat goes before all others of its segment, and is never
+//! the only one in memory that its object has.
+
+use perigee_schemas::extent::extent_bytes;
+
+use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, HEAT_ROOM_RATIO, WISHES_MAX};
+use crate::list_name::{Class, ListName};
+use crate::object::Flags;
+use crate::tenant::TenantLane;
+use crate::wishes::Cause;
+
+use super::KeyShard;
+use super::victim::{EvictionReason, Victim};
+
+impl KeyShard {
+    /// A key was read. If that makes it hot, it is to have one more replica.
+    pub(super) fn count_read(&mut self, object: u32) {
+        let Some(heat) = &mut self.heat else {
+            return;
+        };
+        let hash = self.keys[object].hash();
+        if !heat.note(hash, self.now_ms) {
+            return;
+        }
+        let (settings, is_paused) = (*heat.settings(), heat.is_paused(hash, self.now_ms));
+        if is_paused {
+            self.counters.heat.paused += 1;
+            return;
+        }
+        let there = self.in_memory(object);
+        let is_busy =
+            self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
+        // What lies on a disk alone is promoted first.
+        if there.is_empty() || is_busy {
+            return;
+        }
+        if there.len() >= settings.replicas_max as usize {
+            self.counters.heat.enough += 1;
+            return;
+        }
+        if !self.has_room_beside(object, &there) || !self.pause_heat(object, HEAT_PAUSE_MS) {
+            self.counters.heat.no_room += 1;
+            return;
+        }
+        self.counters.heat.wanted += 1;
+        if settings.enforce {
+            let most = (WISHES_MAX / self.settings.count).max(1);
+            let replicas = there.len() as u32 + 1;
+            self.wishes.add(object, Cause::Heat, replicas, self.now_ms, most);
+        }
+    }
+
+    /// Whether one more replica of an object finds room to spare.
+    fn has_room_beside(&self, object: u32, there: &[u32]) -> bool {
+        let bytes = there.first().map_or(0, |id| extent_bytes(self.replicas[*id].payload_bytes));
+        let open = self.open_beside(object, there);
+        open.iter().any(|segment| self.space.stays_below(*segment, bytes, self.heat_ratio()))
+    }
+
+    /// Part of a segment beyond which it takes no replicas of hot keys.
+    pub(super) fn heat_ratio(&self) -> f64 {
+        HEAT_ROOM_RATIO.min(self.settings.watermark_ratio)
+    }
+
+    /// Leaves a hot key alone for a while; false if too many are.
+    fn pause_heat(&mut self, object: u32, pause_ms: u64) -> bool {
+        let (hash, now_ms) = (self.keys[object].hash(), self.now_ms);
+        let until_ms = now_ms.saturating_add(pause_ms);
+        self.heat.as_mut().is_some_and(|heat| heat.pause(hash, now_ms, until_ms))
+    }
+
+    /// A replica that was made for heat joins the others.
+    pub(super) fn enlist_extra(&mut self, id: u32) {
+        self.replicas.relink(id, ListName::Extra);
+        self.extras += 1;
+    }
+
+    /// An object has lost a replica: if it has one that was made for heat, that takes its place.
+    pub(super) fn adopt_extra(&mut self, object: u32) {
+        let extra = {
+            let mut complete = self.replicas.chain(self.keys[object].first);
+            complete.find(|id| self.replicas[*id].is_extra())
+        };
+        let Some(extra) = extra else {
+            return;
+        };
+        self.replicas.relink(extra, ListName::Held);
+        self.extras -= 1;
+        let list = self.list_of(object);
+        self.enlist(extra, list);
+    }
+
+    /// The replica made for heat that goes next in a lane. The space of one that is read comes free
+    /// only with its lease, so that is of no use to a put.
+    pub(super) fn extra_victim(
+        &mut self,
+        lane: TenantLane,
+        need: EvictionReason,
+    ) -> Option<Victim> {
+        if self.extras == 0 {
+            return None;
+        }
+        let replica = self.replicas.oldest(lane, ListName::Extra);
+        let object = self.keys.get(self.replicas.get(replica)?.object)?;
+        let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
+        (!is_read || !need.is_put()).then_some(Victim::first(Class::Cold, replica))
+    }
+
+    /// Evicts a replica that was made for heat; its key is not given another one soon.
+    pub(super) fn evict_extra(&mut self, id: u32) {
+        let object = self.replicas[id].object;
+        self.counters.heat.evicted += 1;
+        self.counters.evicted_bytes += self.replicas[id].payload_bytes;
+        self.count_evicted(id);
+        self.pause_heat(object, HEAT_PAUSE_AFTER_EVICTION_MS);
+        self.drop_complete(id);
+    }
+}
