@@ -327,10 +327,7 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         extra_replicas: gauges.extra_replicas,
         heated: steps(counters.heated),
         extras_evicted: counters.heat.evicted,
-        hot_keys: {
-            let HeatCounts { wanted, enough, paused, no_room, .. } = counters.heat;
-            [wanted, enough, paused, no_room]
-        },
+        hot_keys: hot_keys(counters.heat),
         clients_expired: shard.expired.get(),
         disk_bytes: gauges.disk_bytes,
         disk_capacity_bytes,
@@ -354,6 +351,12 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         tombstones: gauges.tombstones,
         ..MasterNumbers::default()
     }
+}
+
+/// Hot keys by what is done.
+fn hot_keys(counts: HeatCounts) -> [u64; 4] {
+    let HeatCounts { wanted, enough, paused, no_room, .. } = counts;
+    [wanted, enough, paused, no_room]
 }
 
 fn tenant_numbers(usage: TenantUsage) -> TenantNumbers {

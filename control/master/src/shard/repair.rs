@@ -1,5 +1,5 @@
-//! Repair: an object that lost a replica with its segment gets another one, and one that is hot gets
-//! one more.
+//! Repair: an object that lost a replica with its segment gets another one, and one that is hot
+//! gets one more.
 //! Invariant: a repair evicts nothing and fills no segment beyond the watermark, and copies lie on
 //! hosts without one as long as there are any.
 
