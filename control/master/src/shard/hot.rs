@@ -15,6 +15,7 @@ use super::victim::{EvictionReason, Victim};
 
 impl KeyShard {
     /// A key was read. If that makes it hot, it is to have one more replica.
+    #[inline(never)]
     pub(super) fn count_read(&mut self, object: u32) {
         let Some(heat) = &mut self.heat else {
             return;

@@ -138,13 +138,20 @@ impl KeyShard {
     /// Makes one complete replica the newest of a list, or a follower of its group's. One on a disk
     /// stays where it is, and one that was made for heat among those.
     pub(super) fn enlist(&mut self, id: u32, list: ListName) {
-        match self.replicas[id].list() {
-            ListName::OnDisk => return,
-            ListName::Extra => return self.replicas.relink(id, ListName::Extra),
-            _ => {}
+        let replica = &self.replicas[id];
+        if replica.is_on_disk() || replica.is_extra() {
+            return self.stay_listed(id);
         }
         let group = self.keys[self.replicas[id].object].group;
         self.groups.enlist(group, &mut self.replicas, id, list);
+    }
+
+    /// One on a disk keeps its place, and one that was made for heat becomes the newest of those.
+    #[cold]
+    fn stay_listed(&mut self, id: u32) {
+        if self.replicas[id].is_extra() {
+            self.replicas.relink(id, ListName::Extra);
+        }
     }
 
     /// Takes a replica out of the lists of its segment.
