@@ -2,6 +2,7 @@
 //! the file may shrink at any moment, so it is read and never mapped.
 
 pub(crate) mod marks;
+mod ring_entry;
 pub(crate) mod spans;
 
 use crate::layout::{

@@ -1,6 +1,7 @@
 //! Reading the rings of marks. Invariant: a mark is taken once, and only if it was whole both
 //! before and after it was copied.
 
+use super::ring_entry::whole_entry;
 use super::{PageReader, word};
 use crate::layout::{PageHeader, RINGS_OFFSET};
 use crate::limits::{MARKS, RINGS};
@@ -90,13 +91,7 @@ impl PageReader {
 
 /// A mark whose copies agree, if its count is a fresh one.
 fn whole(one: &[u8], other: &[u8], fresh: std::ops::Range<u64>) -> Option<BatchMark> {
-    let number = u64::from_ne_bytes(word(one, 0));
-    let count = (number / 2).checked_sub(1).filter(|_| number % 2 == 0)?;
-    if one != other || !fresh.contains(&count) {
-        return None;
-    }
-    let words: [u64; MARK_WORDS] =
-        std::array::from_fn(|at| u64::from_ne_bytes(word(one, 8 + 8 * at)));
+    let (_, words) = whole_entry::<MARK_WORDS>(one, other, &fresh)?;
     Some(BatchMark::decode(&words))
 }
 

@@ -1,7 +1,8 @@
 //! Reading the spans that a process has kept. Invariant: a span is taken once, and only if it was
 //! whole both before and after it was copied.
 
-use super::{PageReader, word};
+use super::PageReader;
+use super::ring_entry::whole_entry;
 use crate::layout::{PageHeader, SPANS_OFFSET};
 use crate::limits::SPANS;
 use crate::span::Span;
@@ -64,13 +65,7 @@ impl PageReader {
 /// A span whose copies agree, if its count is a fresh one; `None` inside for a kind that this build
 /// does not know.
 fn whole(one: &[u8], other: &[u8], fresh: Range<u64>) -> Option<(u64, Option<Span>)> {
-    let number = u64::from_ne_bytes(word(one, 0));
-    let count = (number / 2).checked_sub(1).filter(|_| number % 2 == 0)?;
-    if one != other || !fresh.contains(&count) {
-        return None;
-    }
-    let words: [u64; SPAN_WORDS] =
-        std::array::from_fn(|at| u64::from_ne_bytes(word(one, 8 + 8 * at)));
+    let (count, words) = whole_entry::<SPAN_WORDS>(one, other, &fresh)?;
     Some((count, Span::decode(&words)))
 }
 
