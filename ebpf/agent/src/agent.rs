@@ -5,14 +5,16 @@ use crate::collector::Collector;
 use crate::explain::SourceState;
 use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
+use crate::otlp::OtlpExporter;
 use crate::reporter::ClusterReporter;
+use crate::traces::SpanEntry;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use perigee_mesh::MeshServer;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::JoinHandle;
 
 /// Why an agent does not start.
@@ -42,6 +44,8 @@ pub struct Agent {
     mesh: Option<MeshServer>,
     /// Reports to a master, where one is given.
     reporter: Option<ClusterReporter>,
+    /// What is exported to a collector, where one is given.
+    exporter: Option<OtlpExporter>,
     stop: Option<Sender<()>>,
     collecting: Option<JoinHandle<()>>,
 }
@@ -67,15 +71,21 @@ impl Agent {
                 .map_err(AgentError::Thread)
         };
         let reporter = options.report_to.as_ref().map(reported).transpose()?;
+        let exported = |collector: &String| {
+            OtlpExporter::start(collector.clone(), Arc::clone(&board)).map_err(AgentError::Thread)
+        };
+        let exporter = options.otlp.as_ref().map(exported).transpose()?;
+        let queue = exporter.as_ref().and_then(OtlpExporter::queue);
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("agent-collect".to_owned());
         let collecting = thread.spawn(move || {
-            collect(Collector::new(options), &board, &stopped);
+            collect(Collector::new(options), &board, queue.as_ref(), &stopped);
         });
         Ok(Self {
             http: Some(http),
             mesh,
             reporter,
+            exporter,
             stop: Some(stop),
             collecting: Some(collecting.map_err(AgentError::Thread)?),
         })
@@ -103,6 +113,7 @@ impl Agent {
         {
             tracing::error!("The collecting thread ended by a panic");
         }
+        drop(self.exporter.take());
     }
 }
 
@@ -118,7 +129,12 @@ fn reachable_port(address: SocketAddr) -> Option<u16> {
 }
 
 /// Reads the host until the sender is gone.
-fn collect(mut collector: Collector, board: &SnapshotBoard, stopped: &Receiver<()>) {
+fn collect(
+    mut collector: Collector,
+    board: &SnapshotBoard,
+    exported: Option<&SyncSender<Vec<SpanEntry>>>,
+    stopped: &Receiver<()>,
+) {
     let mut logged = BTreeMap::new();
     loop {
         let snapshot = collector.collect();
@@ -126,7 +142,12 @@ fn collect(mut collector: Collector, board: &SnapshotBoard, stopped: &Receiver<(
         // Before it is served: if the agent is killed, the next one starts from no less than was
         // seen.
         collector.save();
-        board.keep(collector.new_spans());
+        let spans = collector.new_spans();
+        if let Some(queue) = exported.filter(|_| !spans.is_empty()) {
+            // A collector that is too slow gets the next ones.
+            let _ = queue.try_send(spans.clone());
+        }
+        board.keep(spans);
         board.put(snapshot);
         match stopped.recv_timeout(INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -17,6 +17,7 @@ mod ledger;
 mod limits;
 mod metrics;
 mod options;
+mod otlp;
 mod persisted;
 mod recorder;
 mod reporter;

@@ -14,6 +14,12 @@ pub(crate) const THREADS_MAX: usize = 2048;
 pub(crate) const INTERFACES_MAX: usize = 512;
 /// io_uring requests are watched in one of so many turns.
 pub(crate) const URING_TURNS: u64 = 8;
+/// Longest wait for a collector that takes what is exported.
+pub(crate) const OTLP_DEADLINE: Duration = Duration::from_secs(3);
+/// How often metrics are exported.
+pub(crate) const OTLP_METRICS_PERIOD: Duration = Duration::from_secs(10);
+/// Readings of spans that wait to be exported; further ones are not.
+pub(crate) const OTLP_QUEUE_LENGTH: usize = 32;
 /// Spans of requests that are held: about 8 MB.
 pub(crate) const TRACE_SPANS_MAX: usize = 16_384;
 /// Calls whose spans are in one answer to who names no request.

@@ -29,6 +29,8 @@ pub struct AgentOptions {
     pub interfaces: Vec<String>,
     /// `HOST:PORT` of a master's HTTP port that gets links and suspects; `None` reports to none.
     pub report_to: Option<String>,
+    /// A collector of OpenTelemetry, such as `http://HOST:4318`; `None` exports nothing.
+    pub otlp: Option<String>,
     /// Where others may measure this host; `None` lets none.
     pub check: Option<SocketAddr>,
 }
@@ -54,6 +56,7 @@ impl Default for AgentOptions {
             measure_costs: false,
             interfaces: Vec::new(),
             report_to: None,
+            otlp: None,
             check: None,
         }
     }
