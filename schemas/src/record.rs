@@ -36,12 +36,19 @@ pub enum RecordOp {
     Flags = 3,
     /// Nothing of this segment: a copy of this generation on a disk of its owner is void.
     Void = 4,
+    /// Nothing of this segment: the key was removed. What it had by then has smaller sequences and
+    /// generations.
+    Removed = 5,
+    /// Nothing of this segment: the keys of a tenant, named by the group, in which an expression is
+    /// found were removed; the expression is in the place of the key.
+    RemovedPattern = 6,
 }
 
 impl RecordOp {
     fn from_byte(byte: u8) -> Option<Self> {
-        let all = [Self::Commit, Self::Free, Self::Flags, Self::Void];
-        all.into_iter().find(|op| *op as u8 == byte)
+        let of_extents = [Self::Commit, Self::Free, Self::Flags];
+        let of_others = [Self::Void, Self::Removed, Self::RemovedPattern];
+        of_extents.into_iter().chain(of_others).find(|op| *op as u8 == byte)
     }
 }
 
@@ -216,7 +223,7 @@ mod tests {
         let longest = vec![b'k'; STORED_KEY_BYTES_MAX];
         let whole = Record { key: &longest, group: &longest, ..RECORD };
         assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
-        for (at, byte) in [(8, 0), (8, 5), (9, 4), (10, 2), (11, 1)] {
+        for (at, byte) in [(8, 0), (8, 7), (9, 4), (10, 2), (11, 1)] {
             let mut bytes = encoded(&RECORD);
             bytes[at] = byte;
             assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));
@@ -239,6 +246,8 @@ mod tests {
                 Just(RecordOp::Free),
                 Just(RecordOp::Flags),
                 Just(RecordOp::Void),
+                Just(RecordOp::Removed),
+                Just(RecordOp::RemovedPattern),
             ],
             numbers in any::<(u32, u64, u64, u32, u128)>(),
             flags in 0..=Record::FLAGS,

@@ -56,9 +56,13 @@ fn main() -> std::io::Result<()> {
         write(&corpus, "rails", name, &frame[HEADER_BYTES..])?;
         write(&corpus, "frame", name, &frame)?;
     }
-    for (name, op) in
-        [("commit", RecordOp::Commit), ("free", RecordOp::Free), ("flags", RecordOp::Flags)]
-    {
+    for (name, op) in [
+        ("commit", RecordOp::Commit),
+        ("free", RecordOp::Free),
+        ("flags", RecordOp::Flags),
+        ("removed", RecordOp::Removed),
+        ("removed_pattern", RecordOp::RemovedPattern),
+    ] {
         write(&corpus, "record", name, &record(op))?;
     }
     for (choice, (name, structure)) in disk().into_iter().enumerate() {

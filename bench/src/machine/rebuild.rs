@@ -91,7 +91,7 @@ fn adopt(shard: &mut KeyShard, messages: &[Vec<u8>]) -> Result<usize, BenchError
             records.push(record);
         }
         let is_last = at + 1 == messages.len();
-        let announced = Announcement { records: &records, free: &[], is_last };
+        let announced = Announcement { records: &records, free: &[], removed: &[], is_last };
         adopted += shard
             .announce(limits::AWAITED_MS, 0, &announced)
             .map_err(|status| BenchError::program("shard", status.to_string()))?;

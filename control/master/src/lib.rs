@@ -28,6 +28,7 @@ mod loan;
 mod moving;
 mod object;
 mod outbox;
+mod pattern;
 mod pending;
 mod placement;
 mod policy;
@@ -38,6 +39,7 @@ mod recency;
 mod refusal;
 mod registry;
 mod relocation;
+mod removals;
 mod replica;
 mod replicas;
 mod segment;
@@ -66,6 +68,7 @@ pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
+pub use pattern::Pattern;
 pub use perigee_allocator::Extent;
 pub use perigee_schemas::SegmentKind;
 pub use placement::{PutConfig, SoftPin};
@@ -79,8 +82,8 @@ pub use segment::{Announces, SegmentEvent, SegmentSpec};
 pub use settings::{HeatSettings, OffloadSettings, PromotionSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
-    KeyShard, ListedKey, MoveTask, Need, Pattern, PutStart, RepairTurn, Scan, SpaceLoan,
-    StartedPuts, TaskTurn,
+    KeyShard, ListedKey, MoveTask, Need, PutStart, RepairTurn, Scan, SpaceLoan, StartedPuts,
+    TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;

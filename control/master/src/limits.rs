@@ -215,6 +215,15 @@ pub const SCAN_STEP_WORK: usize = 16 << 20;
 /// into their segments.
 pub const ANNOUNCING_MS: u64 = 600_000;
 
+/// Owners that keep a removal for the next life of the master.
+pub const REMOVAL_KEEPERS_MAX: usize = 3;
+
+/// Removed keys of earlier lives of the master that a shard remembers...
+pub const REMOVED_KEYS_MAX: usize = 131_072;
+
+/// ... and removals by pattern.
+pub const REMOVED_PATTERNS_MAX: usize = 256;
+
 /// Milliseconds from the mount of a segment in which calls wait for what its owner announces.
 pub const AWAITED_MS: u64 = 2_000;
 

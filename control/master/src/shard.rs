@@ -27,7 +27,6 @@ mod mount;
 mod move_task;
 mod notes;
 mod overtaken;
-mod pattern;
 mod place;
 mod promote;
 mod put;
@@ -37,6 +36,7 @@ mod quota;
 mod read;
 mod rebuild;
 mod relocate;
+mod removal;
 mod remove;
 mod repair;
 mod repair_turn;
@@ -60,7 +60,7 @@ pub use demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
 pub use given_back::GivenBack;
 pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
-pub use pattern::Pattern;
+
 pub use put_start::{Effort, PutStart};
 pub use repair_turn::RepairTurn;
 pub use scan_position::Scan;
@@ -80,6 +80,7 @@ use crate::pending::PendingPuts;
 use crate::policy::EvictionPolicy;
 use crate::rebuild::Rebuild;
 use crate::relocation::Relocation;
+use crate::removals::Removals;
 use crate::replicas::Replicas;
 use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
@@ -119,6 +120,7 @@ pub struct KeyShard {
     soft_pins: SoftPins,
     outbox: Outbox,
     rebuild: Rebuild,
+    removals: Removals,
     policy: Box<dyn EvictionPolicy>,
     /// What tenants may hold; all that fits if `None`.
     quotas: Option<Box<ShardAccounts>>,
@@ -158,6 +160,7 @@ impl KeyShard {
             soft_pins: SoftPins::default(),
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),
+            removals: Removals::default(),
             policy: settings.policy.build(),
             quotas: None,
             events: None,

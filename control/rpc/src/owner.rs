@@ -15,6 +15,8 @@ pub struct AnnouncementPart {
     pub free_bytes: Vec<u64>,
     /// Whether no part follows.
     pub is_last: bool,
+    /// Records of removals in earlier lives of the master.
+    pub removed: Vec<u8>,
 }
 
 /// Asks a shard that is none of the `taken` ones for the records of a segment.
@@ -34,7 +36,8 @@ pub fn follow_request(client: Identity, segment: Identity, taken: &[u32]) -> Vec
 
 /// Announces a part of what lies in a segment.
 pub fn announce_request(client: Identity, segment: Identity, part: &AnnouncementPart) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::with_capacity(part.records.len() + 1024);
+    let mut builder =
+        FlatBufferBuilder::with_capacity(part.records.len() + part.removed.len() + 1024);
     let args = master::AnnounceRequestArgs {
         client_high: client.high(),
         client_low: client.low(),
@@ -44,6 +47,7 @@ pub fn announce_request(client: Identity, segment: Identity, part: &Announcement
         free_offset: Some(builder.create_vector(&part.free_offset)),
         free_bytes: Some(builder.create_vector(&part.free_bytes)),
         is_last: part.is_last,
+        removed: Some(builder.create_vector(&part.removed)),
     };
     let root = master::AnnounceRequest::create(&mut builder, &args);
     builder.finish_minimal(root);

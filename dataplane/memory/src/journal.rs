@@ -110,7 +110,7 @@ impl<M: LogMemory> Journal<M> {
         let slack_bytes = self.region_bytes / JOURNAL_SLACK_PART;
         let room_bytes = match record.op {
             RecordOp::Commit => self.region_bytes - slack_bytes,
-            RecordOp::Free | RecordOp::Flags | RecordOp::Void => self.region_bytes,
+            _ => self.region_bytes,
         };
         let garbage_bytes = self.used_bytes - self.live_bytes.min(self.used_bytes);
         let is_garbage = garbage_bytes > self.used_bytes / 2;
@@ -134,7 +134,7 @@ impl<M: LogMemory> Journal<M> {
             RecordOp::Commit => self.live_bytes += bytes,
             // A free repeats the texts of the commit, so both are as long.
             RecordOp::Free => self.live_bytes = self.live_bytes.saturating_sub(bytes),
-            RecordOp::Flags | RecordOp::Void => {}
+            _ => {}
         }
         Ok(())
     }

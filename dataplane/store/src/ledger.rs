@@ -11,7 +11,9 @@ mod book;
 mod following;
 mod keeper;
 mod kept;
+mod kept_removals;
 mod segment_ledger;
+mod shard_place;
 mod void_copies;
 
 pub(crate) use keeper::LedgerKeeper;

@@ -7117,6 +7117,7 @@ impl<'a> AnnounceRequest<'a> {
   pub const VT_FREE_OFFSET: ::flatbuffers::VOffsetT = 14;
   pub const VT_FREE_BYTES: ::flatbuffers::VOffsetT = 16;
   pub const VT_IS_LAST: ::flatbuffers::VOffsetT = 18;
+  pub const VT_REMOVED: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -7132,6 +7133,7 @@ impl<'a> AnnounceRequest<'a> {
     builder.add_segment_high(args.segment_high);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.removed { builder.add_removed(x); }
     if let Some(x) = args.free_bytes { builder.add_free_bytes(x); }
     if let Some(x) = args.free_offset { builder.add_free_offset(x); }
     if let Some(x) = args.records { builder.add_records(x); }
@@ -7197,6 +7199,14 @@ impl<'a> AnnounceRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(AnnounceRequest::VT_IS_LAST, Some(false)).unwrap()}
   }
+  /// Records of keys of this shard that an earlier life of the master removed, and of removals by pattern.
+  #[inline]
+  pub fn removed(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(AnnounceRequest::VT_REMOVED, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for AnnounceRequest<'_> {
@@ -7213,6 +7223,7 @@ impl ::flatbuffers::Verifiable for AnnounceRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("free_offset", Self::VT_FREE_OFFSET, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("free_bytes", Self::VT_FREE_BYTES, false)?
      .visit_field::<bool>("is_last", Self::VT_IS_LAST, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("removed", Self::VT_REMOVED, false)?
      .finish();
     Ok(())
   }
@@ -7226,6 +7237,7 @@ pub struct AnnounceRequestArgs<'a> {
     pub free_offset: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub free_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub is_last: bool,
+    pub removed: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
 }
 impl<'a> Default for AnnounceRequestArgs<'a> {
   #[inline]
@@ -7239,6 +7251,7 @@ impl<'a> Default for AnnounceRequestArgs<'a> {
       free_offset: None,
       free_bytes: None,
       is_last: false,
+      removed: None,
     }
   }
 }
@@ -7281,6 +7294,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> AnnounceRequestBuilder<'a, 'b
     self.fbb_.push_slot::<bool>(AnnounceRequest::VT_IS_LAST, is_last, false);
   }
   #[inline]
+  pub fn add_removed(&mut self, removed: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(AnnounceRequest::VT_REMOVED, removed);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> AnnounceRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     AnnounceRequestBuilder {
@@ -7306,6 +7323,7 @@ impl ::core::fmt::Debug for AnnounceRequest<'_> {
       ds.field("free_offset", &self.free_offset());
       ds.field("free_bytes", &self.free_bytes());
       ds.field("is_last", &self.is_last());
+      ds.field("removed", &self.removed());
       ds.finish()
   }
 }

@@ -223,6 +223,9 @@ impl KeyShard {
             return Err(Status::SegmentNotFound);
         }
         let hash = hash_key(copy.key);
+        if self.removals.is_copy_void(hash, copy.key, copy.generation) {
+            return Err(Status::ObjectNotFound);
+        }
         let is_current = self.is_current(hash, copy);
         self.drop_stale(hash, copy.key);
         let object = match self.keys.find_hashed(hash, copy.key) {

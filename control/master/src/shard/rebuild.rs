@@ -39,6 +39,9 @@ impl KeyShard {
     ) -> Result<usize, Status> {
         self.begin(now_ms);
         self.announced_until(segment)?;
+        for removal in announced.removed {
+            self.learn_removal(removal);
+        }
         let mut free = announced.free.iter().peekable();
         let mut adopted = 0;
         for record in announced.records {
@@ -101,6 +104,7 @@ impl KeyShard {
         }
         let object = self.keys.find_hashed(hash, record.key);
         let is_taken = match object {
+            _ if self.removals.is_record_void(hash, record) => false,
             None => !self.rebuild.may_have_changed(hash),
             Some(object) => self.gives_way(object, segment, record),
         };
@@ -126,19 +130,32 @@ impl KeyShard {
             return replicas.all(|id| self.replicas[id].segment != segment)
                 && self.replicas.chain(first).count() < REPLICAS_MAX as usize;
         }
-        let is_older = match self.rebuild.announced(object) {
-            Some(known) => known < record.sequence,
-            None => self.is_older_on_disk(object, record.generation),
-        };
+        let is_older = self.is_announced_before(object, record);
         if is_older {
-            self.report_key(KeyChange::Removed, object, first);
-            let lease = self.take_read_lease(object);
-            let end_ms = lease.end_ms.max(self.lease_end_ms());
-            self.keys[object].first = NONE;
-            self.drop_chain(first, Reuse::AfterReads(ReadHold { end_ms, ..lease }));
-            self.settle(object);
+            self.drop_announced(object);
         }
         is_older
+    }
+
+    /// Whether what is known of an object was announced, and is older than a record.
+    pub(super) fn is_announced_before(&self, object: u32, record: &Record<'_>) -> bool {
+        match self.rebuild.announced(object) {
+            Some(known) => known < record.sequence,
+            None => self.is_older_on_disk(object, record.generation),
+        }
+    }
+
+    /// Drops what was announced of an object: there is something newer, or nothing. That is no
+    /// change of this life: another owner may still announce what is newer.
+    pub(super) fn drop_announced(&mut self, object: u32) {
+        self.rebuild.forget(object);
+        let first = self.keys[object].first;
+        self.report_key(KeyChange::Removed, object, first);
+        let lease = self.take_read_lease(object);
+        let end_ms = lease.end_ms.max(self.lease_end_ms());
+        self.keys[object].first = NONE;
+        self.drop_chain(first, Reuse::AfterReads(ReadHold { end_ms, ..lease }));
+        self.settle(object);
     }
 
     /// Whether all that is known of an object are copies on disks, older than this generation: of

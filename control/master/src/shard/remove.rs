@@ -26,6 +26,9 @@ impl KeyShard {
                 }
                 Some(object) => self.remove_object(object, force),
             };
+            if matches!(removed, Ok(()) | Err(Status::ObjectNotFound)) {
+                self.note_removal(key);
+            }
             out.push(code(removed));
         }
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
@@ -92,6 +95,9 @@ impl KeyShard {
         self.rebuild.note_change(record.hash());
         for id in replicas {
             self.drop_complete(id);
+        }
+        if self.keys.find(key).is_none() {
+            self.note_removal(key);
         }
         Ok(())
     }

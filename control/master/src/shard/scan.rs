@@ -6,8 +6,8 @@ use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
 
 use super::KeyShard;
 use super::listed_key::ListedKey;
-use super::pattern::Pattern;
 use super::scan_position::Scan;
+use crate::pattern::Pattern;
 
 /// What is left of one step of a walk.
 struct ScanBudget {
@@ -63,6 +63,9 @@ impl KeyShard {
         self.begin(now_ms);
         self.tombstones.note_pattern();
         self.rebuild.note_pattern();
+        if scan.next == 0 {
+            self.note_pattern_removal(pattern);
+        }
         let (mut removed, mut budget) = (0, ScanBudget::of_a_step());
         while let Some(id) = budget.next(self, scan, pattern) {
             removed += u64::from(self.remove_object(id, force).is_ok());

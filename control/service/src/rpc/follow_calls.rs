@@ -61,13 +61,14 @@ pub(super) fn announce<E: Environment>(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::AnnounceRequest<'_>>(body)?;
     let segment = Identity::from_halves(request.segment_high(), request.segment_low());
+    let removed = records(request.removed().map_or(&[], |removed| removed.bytes()))?;
     let records = records(request.records().map_or(&[], |records| records.bytes()))?;
     let offsets = request.free_offset().into_iter().flatten();
     let free = offsets.zip(request.free_bytes().into_iter().flatten());
     let free: Vec<_> = free.filter_map(|(offset, bytes)| extent(offset, bytes)).collect();
     let is_last = request.is_last();
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let announcement = Announcement { records: &records, free: &free, is_last };
+    let announcement = Announcement { records: &records, free: &free, removed: &removed, is_last };
     let number = own(shard, client, segment).ok_or(Status::SegmentNotFound);
     let announced = number.and_then(|number| {
         shard.announce(number, &announcement)?;

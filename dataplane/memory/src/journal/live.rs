@@ -50,7 +50,8 @@ fn outcome(all: &[Record<'_>], allocation: &[(u64, u32)]) -> Option<Commit> {
             (RecordOp::Commit, _) => known = Some(commit(record, *at)),
             (RecordOp::Free, Some(known)) => known.is_freed = true,
             (RecordOp::Flags, Some(known)) => known.flags = record.flags,
-            (RecordOp::Void, _) | (RecordOp::Free | RecordOp::Flags, None) => {}
+            // What is not about extents is no entry of a journal.
+            _ => {}
         }
     }
     known

@@ -2,30 +2,25 @@
 //! own keys, and what is free in its part of the segment.
 //! Invariant: the parts of all shards have each byte of the segment at most once.
 
+use super::kept_removals::KeptRemovals;
+use super::shard_place::ShardPlace;
 use perigee_rpc::AnnouncementPart;
 use perigee_schemas::extent::extent_bytes;
-use perigee_schemas::key_hash::{hash_key, shard_of_hash};
+use perigee_schemas::key_hash::hash_key;
 use perigee_schemas::record::Record;
 
 /// Bytes of records after which a part of an announcement ends.
 const PART_BYTES: usize = 512 << 10;
 /// Entries after which it ends as well.
 const PART_ENTRIES: usize = 16_384;
-/// Parts of the shards begin at multiples of this.
-const ALIGNMENT_BYTES: u64 = 4096;
 
-/// One shard of a master, and how many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ShardPlace {
-    pub(super) shard: u32,
-    pub(super) shards: u32,
-}
-
-/// The live records of a segment, in order of offsets.
+/// The live records of a segment, in order of offsets, and the removals that its owner has heard
+/// of.
 #[derive(Default)]
 pub(super) struct Live {
     bytes: Vec<u8>,
     extents: Vec<LiveExtent>,
+    removals: KeptRemovals,
 }
 
 struct LiveExtent {
@@ -40,15 +35,16 @@ struct LiveExtent {
     hash: u64,
 }
 
-/// What one shard is given, in order of offsets.
+/// What one shard is given: removals first, then what lies there in order of offsets.
 pub(super) struct AnnouncedShare<'a> {
     live: &'a Live,
-    entries: Vec<ShareEntry>,
+    entries: Vec<ShareEntry<'a>>,
     next: usize,
 }
 
 #[derive(Clone, Copy)]
-enum ShareEntry {
+enum ShareEntry<'a> {
+    Removal(&'a [u8]),
     Record(usize),
     Free(u64, u64),
 }
@@ -73,6 +69,12 @@ impl Live {
         live
     }
 
+    /// The same, with removals that were heard of.
+    pub(super) fn with_removals(self, removals: &KeptRemovals) -> Self {
+        Self { removals: removals.clone(), ..self }
+    }
+
+    /// Whether nothing lies there.
     pub(super) fn is_empty(&self) -> bool {
         self.extents.is_empty()
     }
@@ -80,7 +82,7 @@ impl Live {
     /// What a shard is given of a segment of so many bytes, from an offset on.
     pub(super) fn share(&self, bytes: u64, of: ShardPlace, from: u64) -> AnnouncedShare<'_> {
         let (low, high) = of.part(bytes);
-        let mut entries = Vec::new();
+        let mut entries: Vec<_> = self.removals.of(of).map(ShareEntry::Removal).collect();
         let mut free_from = 0;
         let ends = std::iter::once((bytes, bytes, None));
         let extents = self.extents.iter().enumerate();
@@ -112,34 +114,17 @@ impl Live {
     }
 }
 
-impl ShardPlace {
-    fn owns(self, hash: u64) -> bool {
-        shard_of_hash(hash, self.shards as usize) == self.shard as usize
-    }
-
-    /// First byte and end of the shard's part of a segment.
-    fn part(self, bytes: u64) -> (u64, u64) {
-        let start = |shard: u32| match shard {
-            shard if shard >= self.shards => bytes,
-            shard => {
-                let exact = u128::from(bytes) * u128::from(shard) / u128::from(self.shards.max(1));
-                exact as u64 / ALIGNMENT_BYTES * ALIGNMENT_BYTES
-            }
-        };
-        (start(self.shard), start(self.shard + 1))
-    }
-}
-
 impl AnnouncedShare<'_> {
     /// The next part; there is always one, and the last one says so.
     pub(super) fn part(&mut self) -> AnnouncementPart {
         let mut part = AnnouncementPart::default();
         let mut entries = 0;
         while let Some(entry) = self.entries.get(self.next).copied()
-            && part.records.len() < PART_BYTES
+            && part.records.len() + part.removed.len() < PART_BYTES
             && entries < PART_ENTRIES
         {
             match entry {
+                ShareEntry::Removal(record) => part.removed.extend_from_slice(record),
                 ShareEntry::Record(index) => {
                     part.records.extend_from_slice(self.live.record(index));
                 }

@@ -3,7 +3,9 @@
 //! Invariant: what the master said is gone is never announced again, and all shards of one life are
 //! announced the same.
 
-use super::announcement::{Live, ShardPlace};
+use super::announcement::Live;
+use super::kept_removals::KeptRemovals;
+use super::shard_place::ShardPlace;
 use super::void_copies::VoidCopies;
 use perigee_memory::journal::{Journal, JournalError, SealedLog, live_records};
 use perigee_schemas::Identity;
@@ -43,6 +45,8 @@ pub(super) struct SegmentBook {
     announced: Option<Announced>,
     /// What was said of copies on disks.
     void: VoidCopies,
+    /// Keys that were removed, whatever segment had them.
+    removals: KeptRemovals,
 }
 
 /// What all shards of a master are announced, until each of them tells.
@@ -71,6 +75,7 @@ impl SegmentBook {
             found: None,
             announced: None,
             void: VoidCopies::default(),
+            removals: KeptRemovals::default(),
         })
     }
 
@@ -85,7 +90,7 @@ impl SegmentBook {
     pub(super) fn prepare(&mut self, life: u64) -> Announces {
         self.round += 1;
         self.stale.clear();
-        self.found = (self.life != life).then(|| Rc::new(Live::new(self.live())));
+        self.found = (self.life != life).then(|| Rc::new(self.whole()));
         match &self.found {
             Some(live) if !live.is_empty() => Announces::Objects,
             _ => Announces::Space,
@@ -118,7 +123,7 @@ impl SegmentBook {
         }
         let is_of_journal = self.life != mount.0;
         let live = match is_of_journal {
-            true => self.found.take().unwrap_or_else(|| Rc::new(Live::new(self.live()))),
+            true => self.found.take().unwrap_or_else(|| Rc::new(self.whole())),
             false => Rc::default(),
         };
         let begun = BTreeSet::new();
@@ -160,6 +165,9 @@ impl SegmentBook {
                 self.void.note(record.generation);
                 continue;
             }
+            if self.removals.keep(&record) {
+                continue;
+            }
             let stale = self.stale.get_mut(&shard);
             let known = stale.and_then(|stale| stale.remove(&record.generation));
             // A journal that says so already need not say it again.
@@ -182,6 +190,11 @@ impl SegmentBook {
         }
         let kept = self.keep(shard, &freed);
         debug_assert!(kept.is_ok(), "its own records can be read");
+    }
+
+    /// What another life of the master hears.
+    fn whole(&self) -> Live {
+        Live::new(self.live()).with_removals(&self.removals)
     }
 
     fn live(&self) -> impl Iterator<Item = Record<'_>> {
@@ -277,6 +290,29 @@ mod tests {
         assert_eq!(follow(&mut book, ONLY, 8), 0, "this life has dropped it");
         book.end(0);
         assert!(live(&book).is_empty());
+    }
+
+    #[test]
+    fn another_master_hears_what_was_removed_and_the_same_one_knows_it() {
+        let mut book = book();
+        let removed = record(RecordOp::Removed, b"of another owner", 5);
+        book.keep(0, &removed).unwrap();
+        assert!(live(&book).is_empty() && book.journal_bytes() == 0, "no extent of this segment");
+        let removed_before = |book: &mut SegmentBook, life| {
+            let mut bytes = Vec::new();
+            let live = book.announced((life, 0));
+            let part = live.share(BYTES, ONLY, 0).part();
+            bytes.extend_from_slice(&part.removed);
+            book.begin(ONLY, life);
+            book.end(0);
+            bytes
+        };
+        for life in [8, 9] {
+            assert_eq!(book.prepare(life), Announces::Space);
+            assert_eq!(removed_before(&mut book, life), removed);
+        }
+        book.prepare(9);
+        assert!(removed_before(&mut book, 9).is_empty());
     }
 
     #[test]

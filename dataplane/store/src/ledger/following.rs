@@ -2,8 +2,9 @@
 //! for, and records come from then on.
 //! Invariant: from the answer that says that records follow nothing is sent.
 
-use super::announcement::{AnnouncedShare, ShardPlace};
+use super::announcement::AnnouncedShare;
 use super::kept::Kept;
+use super::shard_place::ShardPlace;
 use perigee_port::{FrameBudget, Frames, connect};
 use perigee_rpc::{announce_request, follow_request};
 use perigee_schemas::frame::MessageKind;

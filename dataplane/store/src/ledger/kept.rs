@@ -1,8 +1,8 @@
 //! A segment with its book, and the connections on which shards tell what becomes of it.
 //! Invariant: one connection of each shard counts at a time, and only those of the book's round.
 
-use super::announcement::ShardPlace;
 use super::book::SegmentBook;
+use super::shard_place::ShardPlace;
 use perigee_port::WakerList;
 use perigee_schemas::master::Announces;
 use perigee_shard::{Environment, Stream, at_most};

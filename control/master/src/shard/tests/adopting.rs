@@ -35,7 +35,7 @@ fn rebuilding(segments: u32) -> Stage {
 }
 
 fn announce(stage: &mut Stage, segment: u32, records: &[Record<'_>], free: &[Extent]) -> usize {
-    let part = Announcement { records, free, is_last: false };
+    let part = Announcement { records, free, removed: &[], is_last: false };
     let adopted = stage.shard.announce(stage.now_ms, segment, &part).expect("it is being rebuilt");
     stage.shard.check();
     adopted
@@ -47,7 +47,7 @@ fn end(stage: &mut Stage, segment: u32) {
     let rest = 4 * EXTENT_BYTES - from;
     let free = [Extent::new(from, rest)];
     let free = if rest > 0 { &free[..] } else { &[] };
-    let last = Announcement { records: &[], free, is_last: true };
+    let last = Announcement { records: &[], free, removed: &[], is_last: true };
     assert_eq!(stage.shard.announce(stage.now_ms, segment, &last), Ok(0));
     stage.shard.check();
 }
@@ -78,7 +78,7 @@ fn announced_objects_are_readable_and_puts_begin_after_the_last_of_them() {
         assert_eq!(stage.start(key), 0);
         assert_eq!(stage.placements.locations[0].offset, offset);
     }
-    let again = Announcement { records: &records, free: &[], is_last: true };
+    let again = Announcement { records: &records, free: &[], removed: &[], is_last: true };
     let refused = stage.shard.announce(stage.now_ms, 0, &again);
     assert_eq!(refused, Err(Status::UnavailableInCurrentStatus));
 }

@@ -573,7 +573,7 @@ fn after_a_restart_a_copy_joins_the_same_bytes_that_were_moved_since() {
         group: b"",
     };
     let records = [record("moved", 1, 0), record("replaced", 2, EXTENT_BYTES)];
-    let part = Announcement { records: &records, free: &[], is_last: false };
+    let part = Announcement { records: &records, free: &[], removed: &[], is_last: false };
     assert_eq!(stage.shard.announce(stage.now_ms, 0, &part), Ok(2));
     assert_eq!(stage.announce("moved", 5, false), 0);
     assert_eq!(stage.lies_in("moved"), [0, DISK]);

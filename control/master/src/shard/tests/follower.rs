@@ -71,7 +71,7 @@ impl Follower {
                         kept.4 = record.flags;
                     }
                 }
-                RecordOp::Void => {}
+                RecordOp::Void | RecordOp::Removed | RecordOp::RemovedPattern => {}
             }
         }
     }

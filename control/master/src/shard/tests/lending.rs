@@ -411,7 +411,7 @@ fn shards_rebuild_who_holds_what_from_what_the_owner_announces() {
             .filter(|(start, end)| start < end)
             .map(|(start, end)| Extent::new(start, end - start))
             .collect();
-        let part = Announcement { records: &own, free: &free, is_last: true };
+        let part = Announcement { records: &own, free: &free, removed: &[], is_last: true };
         adopted += shard.announce(fleet.now_ms, 0, &part).expect("it is being rebuilt");
     }
     assert_eq!(adopted, records.len());

@@ -230,7 +230,7 @@ fn what_an_owner_announces_is_charged_also_to_tenants_without_a_quota() {
     };
     let records = [record(0), record(1), record(2)];
     let free = [perigee_allocator::Extent::new(3 * EXTENT_BYTES, EXTENT_BYTES)];
-    let whole = Announcement { records: &records, free: &free, is_last: true };
+    let whole = Announcement { records: &records, free: &free, removed: &[], is_last: true };
     assert_eq!(stage.shard.announce(stage.now_ms, 0, &whole), Ok(3));
     stage.shard.check();
     assert_eq!((charged(&ledger, "red"), charged(&ledger, "blue")), (2, 1));

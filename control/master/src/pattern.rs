@@ -54,7 +54,17 @@ impl Pattern {
         Ok(Self { tenant: None, program: Some(Arc::new(program)) })
     }
 
-    pub(super) fn matches(&self, stored: &[u8]) -> bool {
+    /// The tenant whose keys it is about; all if `None`.
+    pub(crate) fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
+    /// The expression; one that is found in every key where there is none.
+    pub(crate) fn text(&self) -> &str {
+        self.program.as_ref().map_or("^", |program| program.regex.as_str())
+    }
+
+    pub(crate) fn matches(&self, stored: &[u8]) -> bool {
         let key = match &self.tenant {
             Some(tenant) => tenant.own(stored),
             None => Some(TenantId::split(stored).1),
@@ -64,7 +74,7 @@ impl Pattern {
     }
 
     /// What it may cost to look at a key, in bytes of the key times bytes of the program.
-    pub(super) fn work(&self, key: &[u8]) -> usize {
+    pub(crate) fn work(&self, key: &[u8]) -> usize {
         let program_bytes = self.program.as_ref().map_or(1, |program| program.bytes);
         key.len().saturating_mul(program_bytes)
     }

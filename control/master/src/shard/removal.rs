@@ -1,0 +1,96 @@
+//! Removals that outlive the master: owners keep them beside what lies in their segments, and the
+//! next life of the master hears of them before it takes anything over.
+//! Invariant: a removal is noted in the step that removes, so what is written later is later.
+
+use perigee_schemas::Identity;
+use perigee_schemas::record::{Record, RecordOp};
+
+use crate::key::{hash_key, shard_of_hash};
+use crate::limits::REMOVAL_KEEPERS_MAX;
+use crate::removals::{Removal, names_of};
+use crate::slab::NONE;
+
+use super::KeyShard;
+use crate::pattern::Pattern;
+
+impl KeyShard {
+    /// Notes that a key was removed, whichever owners had it: some may be away.
+    pub(super) fn note_removal(&mut self, key: &[u8]) {
+        self.note_for_keepers(RecordOp::Removed, key, &[]);
+    }
+
+    /// The same of all keys that match a pattern.
+    pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
+        let (tenant, text) = names_of(pattern);
+        self.note_for_keepers(RecordOp::RemovedPattern, text, tenant);
+    }
+
+    fn note_for_keepers(&mut self, op: RecordOp, key: &[u8], group: &[u8]) {
+        let record = Record {
+            op,
+            flags: 0,
+            checksum: 0,
+            sequence: 0,
+            generation: self.replicas.generation_bound(),
+            offset: 0,
+            payload_bytes: 1,
+            client: Identity(0),
+            key,
+            group,
+        };
+        if !record.is_valid() {
+            return;
+        }
+        for segment in self.removal_keepers() {
+            self.outbox.note(segment, &record);
+        }
+    }
+
+    /// Segments of several owners: enough that one of them outlives the master.
+    fn removal_keepers(&self) -> Vec<u32> {
+        let mut keepers: Vec<(u128, u32)> = Vec::with_capacity(REMOVAL_KEEPERS_MAX);
+        for (segment, share) in self.space.iter() {
+            let client = share.spec.client;
+            let is_followed = share.is_memory() && self.outbox.is_followed(segment);
+            if is_followed && keepers.iter().all(|(known, _)| *known != client) {
+                keepers.push((client, segment));
+            }
+            if keepers.len() == REMOVAL_KEEPERS_MAX {
+                break;
+            }
+        }
+        keepers.into_iter().map(|(_, segment)| segment).collect()
+    }
+
+    /// Learns of a removal in an earlier life of the master. What another owner has announced
+    /// already of such keys goes again.
+    pub(super) fn learn_removal(&mut self, record: &Record<'_>) {
+        match record.op {
+            RecordOp::Removed => {
+                let hash = hash_key(record.key);
+                if shard_of_hash(hash, self.settings.count) != self.settings.index {
+                    return;
+                }
+                self.removals.note_key(hash, Removal::of(record));
+                if let Some(object) = self.keys.find_hashed(hash, record.key) {
+                    self.drop_removed(object, record);
+                }
+            }
+            RecordOp::RemovedPattern => {
+                let Some(pattern) = self.removals.note_pattern(record) else { return };
+                let keys = self.keys.iter().filter(|(_, object)| pattern.matches(object.key()));
+                let matching: Vec<u32> = keys.map(|(object, _)| object).collect();
+                for object in matching {
+                    self.drop_removed(object, record);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_removed(&mut self, object: u32, record: &Record<'_>) {
+        if self.keys[object].first != NONE && self.is_announced_before(object, record) {
+            self.drop_announced(object);
+        }
+    }
+}
