@@ -189,7 +189,7 @@ impl<E: Environment> ControlShard<E> {
             let (index, what) = match event {
                 SegmentEvent::Unmounted { index } => (*index, "Unmounting a segment"),
                 SegmentEvent::Draining { index } => (*index, "Draining a segment"),
-                SegmentEvent::Resumed { index } => (*index, "A segment takes objects again"),
+                SegmentEvent::Resumed { index } => (*index, "A segment takes objects"),
                 SegmentEvent::Mounted { .. }
                 | SegmentEvent::Raised { .. }
                 | SegmentEvent::Usable { .. }
