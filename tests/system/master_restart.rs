@@ -1,7 +1,9 @@
 //! Masters that are killed and started again while their nodes live on.
 //! Invariant: what was acknowledged is there again with right bytes, and nothing that was removed.
 
+use nix::sys::signal::Signal;
 use perigee_schemas::Status;
+use perigee_store::ReplicateConfig;
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::MEMBERSHIP_DEADLINE;
@@ -82,6 +84,43 @@ fn three_thousand_objects_outlive_a_killed_master() {
     }
     assert!(master.metric_sum("perigee_adopted_objects_total") > 0.0);
     assert!(master.metric_sum("perigee_rebuild_seconds") > 0.0);
+}
+
+#[test]
+fn what_was_removed_does_not_come_back_with_an_owner_that_missed_a_life_of_the_master() {
+    let mut master = Master::start(&["--rpc_shards=2"]);
+    let nodes = [Node::start(&master, POOL_BYTES), Node::start(&master, POOL_BYTES)];
+    let objects = Objects::open(&master.address());
+    let on_both = ReplicateConfig { replica_num: 2, ..ReplicateConfig::default() };
+    let on_one = ReplicateConfig {
+        preferred_segments: vec![nodes[1].name.clone()],
+        ..ReplicateConfig::default()
+    };
+    let value = vec![7; OBJECT_BYTES];
+    for (key, config) in
+        [("known", &on_both), ("away", &on_one), ("prompt-1", &on_one), ("kept", &on_one)]
+    {
+        assert_eq!(objects.put_with(key, &value, config), Status::Ok, "{key}");
+    }
+    nodes[1].program.signal(Signal::SIGSTOP);
+    master.program.kill();
+    master.start_again();
+    wait_until("the first owner is back", MEMBERSHIP_DEADLINE, || objects.exists("known"));
+    assert_eq!(objects.store.remove(&["known"], true), [Status::Ok]);
+    assert_eq!(objects.store.remove(&["away"], true), [Status::ObjectNotFound]);
+    assert_eq!(objects.store.remove_by_regex("^prompt-", true), Ok(0), "its owner is away");
+    master.program.kill();
+    master.start_again();
+    master.wait_for_segments(1);
+    nodes[1].program.signal(Signal::SIGCONT);
+    wait_until("the other owner is back", MEMBERSHIP_DEADLINE, || objects.exists("kept"));
+    for key in ["known", "away", "prompt-1"] {
+        assert!(!objects.exists(key), "{key} was removed");
+    }
+    assert_eq!(objects.put_with("known", &value, &on_one), Status::Ok);
+    master.program.kill();
+    master.start_again();
+    wait_until("what was written again stays", MEMBERSHIP_DEADLINE, || objects.exists("known"));
 }
 
 /// Puts objects one after the other until it is to stop; the number of those acknowledged is

@@ -133,13 +133,17 @@ impl MasterConnection {
     /// Adds a call to the request that this thread works at, with what the master says of it.
     fn note(&self, kind: MessageKind, begun: Duration, received: &Result<FrameHeader, CallError>) {
         let now = monotonic();
-        add_span(now, now.saturating_sub(begun), || {
+        let took = now.saturating_sub(begun);
+        add_span(now, took, || {
             let header = received.as_ref().ok();
             let trailer = header.and_then(|header| header.trailer(&self.body));
             let times = trailer.and_then(ServiceTimes::decode).unwrap_or_default();
             let mut span = Span::new(SpanKind::Master, "", &self.master);
             span.detail = kind as u16;
-            (span.waited_ns, span.served_ns) = (times.waited_ns, times.served_ns);
+            // How long its thread waited is a mean of late, and may be more than this call took.
+            let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            span.served_ns = times.served_ns.min(took_ns);
+            span.waited_ns = times.waited_ns.min(took_ns - span.served_ns);
             span.status = received.as_ref().err().map_or(0, |error| error.status().code());
             span
         });

@@ -23,7 +23,7 @@ pub enum ProbeError {
     #[error("This kernel has no {0}")]
     NoMember(String),
     /// The object or its maps.
-    #[error("Cannot load the probes: {0}")]
+    #[error("Cannot load the probes: {}", chain(.0))]
     Object(#[from] EbpfError),
     /// One program.
     #[error("Cannot load or attach {program}: {}", chain(error))]

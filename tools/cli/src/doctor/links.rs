@@ -15,7 +15,7 @@ pub(super) fn baseline(host: &HostFacts) -> CheckOutcome {
             return CheckOutcome::of([Finding::warning(
                 "baseline of links",
                 reason,
-                "Move the file away, and run perigee check HOST HOST ... again",
+                "Name a file that can be read with --baseline; a damaged one is moved away and made again by perigee check HOST HOST ...",
             )]);
         }
         Some(Ok(baseline)) if baseline.checked_unix_s == 0 => {
