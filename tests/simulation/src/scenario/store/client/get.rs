@@ -162,7 +162,9 @@ impl Client {
         let is_mounted = self.master.is_mounted(found.lease.epoch, place.segment.id.0);
         let must_be_there = is_leased && is_mounted && self.contract.is_settled();
         self.world.check(!(is_overwritten && must_be_there), || {
-            format!("Bytes under a lease were overwritten: {error}")
+            let ReplicaAddress { segment, offset, generation, .. } = place;
+            let at = format!("{:?} {} at {offset:#x}", segment.kind, segment.id);
+            format!("Bytes under a lease were overwritten: {error}: {at}, {generation:#x}")
         });
     }
 }
