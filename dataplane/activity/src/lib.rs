@@ -44,8 +44,8 @@ pub use reader::marks::{MarkReading, RingsSeen};
 pub use reader::spans::{KeptSpans, SpansSeen};
 pub use reader::{LinkReading, PageReader, SlotReading};
 pub use request::{
-    CallOutcome, OpenCall, Request, add_span, answered, begin_call, belonging, belongs_to,
-    current_context, current_request,
+    CallOutcome, DetachedCall, KeptCall, OpenCall, Request, add_span, answered, begin_call,
+    belonging, belongs_to, current_context, current_request,
 };
 pub use ring::{MarkRing, batch_done};
 pub use slot::Slot;

@@ -1,9 +1,9 @@
-//! What a program can ask of a store, as spans name it. Invariant: a number keeps its meaning,
-//! because processes of different builds read it.
+//! What a program can ask of a store or an engine, as spans name it. Invariant: a number keeps its
+//! meaning, because processes of different builds read it.
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $label:literal;)*) => {
-        /// What a program asked of a store.
+        /// What a program asked of a store or an engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Operation {
@@ -45,10 +45,12 @@ operations! {
     Locate = 8, "locate";
     /// Objects are removed.
     Remove = 9, "remove";
+    /// An engine moves a batch of requests.
+    Transfer = 10, "transfer";
 }
 
 /// One more than the largest number.
-pub(crate) const OPERATIONS: usize = 10;
+pub(crate) const OPERATIONS: usize = 11;
 
 #[cfg(test)]
 mod tests {

@@ -101,6 +101,15 @@ pub struct CallOutcome<'a> {
     pub status: i32,
 }
 
+/// A call that is kept: its name, and all of its spans.
+#[derive(Clone, Debug)]
+pub struct KeptCall {
+    /// Of the whole request.
+    pub trace: u128,
+    /// The call last.
+    pub spans: Vec<Span>,
+}
+
 /// A call under way on this thread. Dropped without [`OpenCall::end`] it leaves nothing.
 #[derive(Debug)]
 #[must_use]
@@ -113,21 +122,21 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
-    /// The call is over; its spans are kept if they are worth it.
-    pub fn end(mut self, outcome: &CallOutcome<'_>, now: Duration) {
+    /// The call is over; its spans are kept if they are worth it, and returned then.
+    pub fn end(mut self, outcome: &CallOutcome<'_>, now: Duration) -> Option<KeptCall> {
         if !std::mem::replace(&mut self.is_outer, false) {
-            return;
+            return None;
         }
-        with_thread(|state| {
+        let ended = with_thread(|state| {
             let request = state.current.take()?;
             let took_ns = nanoseconds(now.saturating_sub(self.begun));
             let subject = PacedKind::call(self.operation, outcome.bytes);
-            if state.pace.is_kept(subject, took_ns, now, request.context.is_sampled) {
-                request.keep(self.operation, outcome, took_ns);
-            }
+            let is_kept = state.pace.is_kept(subject, took_ns, now, request.context.is_sampled);
+            let kept = is_kept.then(|| request.keep(self.operation, outcome, took_ns));
             state.spare = Some(request);
-            Some(())
+            kept.flatten()
         });
+        ended.flatten()
     }
 }
 
@@ -139,26 +148,62 @@ impl Drop for OpenCall {
     }
 }
 
-/// A server has answered a frame of a request. The span is made only if it is kept; its begin is
-/// filled in here.
+/// A call whose end another thread may see than its begin: a batch of the transfer engine. Dropped
+/// without [`DetachedCall::end`] it leaves nothing.
+#[derive(Debug)]
+pub struct DetachedCall {
+    request: Request,
+    operation: Operation,
+}
+
+impl DetachedCall {
+    /// A call has begun; what this thread was said to belong to is what it belongs to.
+    pub fn begin(operation: Operation, now: Duration) -> Self {
+        let mut request = Request::default();
+        if let Some((context, parent)) = with_thread(|state| state.name()) {
+            request.begin(context, parent, now);
+        }
+        Self { request, operation }
+    }
+
+    /// For all threads that work at it.
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// The call is over; its spans are kept if they are worth it. To be called once.
+    pub fn end(&self, outcome: &CallOutcome<'_>, now: Duration) {
+        let took_ns = nanoseconds(now.saturating_sub(self.request.begun));
+        let subject = PacedKind::call(self.operation, outcome.bytes);
+        let is_wanted = self.request.context.is_sampled;
+        let kept = with_thread(|state| state.pace.is_kept(subject, took_ns, now, is_wanted));
+        if kept == Some(true) {
+            self.request.keep(self.operation, outcome, took_ns);
+        }
+    }
+}
+
+/// A server has answered a frame of a request. The span is made only if it is kept, which is
+/// returned; its begin is filled in here.
 pub fn answered(
     context: TraceContext,
     (kind, detail, bytes): (SpanKind, u16, u64),
     (took, now): (Duration, Duration),
     make: impl FnOnce() -> Span,
-) {
+) -> bool {
     let took_ns = nanoseconds(took);
     let subject = PacedKind::served(kind, detail, bytes);
     let is_kept =
         with_thread(|state| state.pace.is_kept(subject, took_ns, now, context.is_sampled));
     if is_kept != Some(true) {
-        return;
+        return false;
     }
     let mut span = make();
     (span.trace, span.call, span.took_ns) = (context.id, context.span, took_ns);
     (span.detail, span.bytes) = (detail, bytes);
     span.began_ns = since_1970().saturating_sub(took_ns);
     page().into_iter().for_each(|page| page.put_spans(&[span]));
+    true
 }
 
 impl ThreadState {
@@ -167,11 +212,7 @@ impl ThreadState {
         if self.current.is_some() {
             return false;
         }
-        let span = self.names.span();
-        let (context, parent) = match self.wanted {
-            Some(wanted) => (TraceContext { span, ..wanted }, wanted.span),
-            None => (TraceContext { id: self.names.trace(), span, is_sampled: false }, 0),
-        };
+        let (context, parent) = self.name();
         let mut request = self.spare.take().unwrap_or_default();
         if Arc::get_mut(&mut request).is_none() {
             // A thread still holds the last one.
@@ -182,6 +223,15 @@ impl ThreadState {
         }
         self.current = Some(request);
         true
+    }
+
+    /// A name for a new call, and the span of the program that it is below; 0 for none.
+    fn name(&mut self) -> (TraceContext, u64) {
+        let span = self.names.span();
+        match self.wanted {
+            Some(wanted) => (TraceContext { span, ..wanted }, wanted.span),
+            None => (TraceContext { id: self.names.trace(), span, is_sampled: false }, 0),
+        }
     }
 }
 
@@ -221,10 +271,13 @@ impl Request {
     }
 
     /// Writes its spans into the page, the call last: who sees it sees the others.
-    fn keep(&self, operation: Operation, outcome: &CallOutcome<'_>, took_ns: u64) {
-        let Some(page) = page() else {
-            return;
-        };
+    fn keep(
+        &self,
+        operation: Operation,
+        outcome: &CallOutcome<'_>,
+        took_ns: u64,
+    ) -> Option<KeptCall> {
+        let page = page()?;
         let began_ns = since_1970().saturating_sub(took_ns);
         let gathered = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let mut call = Span::new(SpanKind::Call, "", outcome.key);
@@ -241,6 +294,7 @@ impl Request {
             span.began_ns = span.began_ns.saturating_add(began_ns);
         }
         page.put_spans(&spans);
+        Some(KeptCall { trace: self.context.id, spans })
     }
 }
 

@@ -45,11 +45,12 @@ fn a_call_that_its_program_wants_to_see_is_kept_with_what_lies_below_it() {
     let context = current_context().unwrap();
     assert_eq!((context.id, context.is_sampled), (SAMPLED.id, true));
     assert!(context.span != 0 && context.span != SAMPLED.span);
-    inner.end(&DONE, ms(101));
+    assert!(inner.end(&DONE, ms(101)).is_none());
     let request = current_request().unwrap();
     let elsewhere = std::thread::spawn(move || request.add(ms(103), ms(2), transfer("10.0.0.9")));
     elsewhere.join().unwrap();
-    call.end(&DONE, ms(104));
+    let kept = call.end(&DONE, ms(104)).unwrap();
+    assert_eq!((kept.trace, kept.spans.len()), (SAMPLED.id, 2));
     assert_eq!((current_context(), belongs_to(None)), (None, Some(SAMPLED)));
     let KeptSpans { spans, lost } = reader.read();
     assert_eq!((spans.len(), lost), (2, 0));
@@ -81,6 +82,24 @@ fn without_a_wish_the_slow_ones_are_kept_under_names_of_their_own() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), 300, "each has a name of its own");
+}
+
+#[test]
+fn a_call_may_end_on_another_thread_than_it_began_on() {
+    let mut reader = Reader::begin();
+    belongs_to(Some(SAMPLED));
+    let call = DetachedCall::begin(Operation::Transfer, ms(100));
+    assert_eq!((belongs_to(None), current_context()), (Some(SAMPLED), None));
+    assert_eq!(call.request().context().id, SAMPLED.id);
+    let elsewhere = std::thread::spawn(move || {
+        call.request().add(ms(103), ms(2), transfer("10.0.0.9"));
+        call.end(&DONE, ms(104));
+    });
+    elsewhere.join().unwrap();
+    let spans = reader.read().spans;
+    assert_eq!(spans.len(), 2);
+    assert_eq!((spans[1].name().as_str(), spans[1].parent), ("transfer", SAMPLED.span));
+    assert_eq!((spans[0].call, spans[1].took_ns), (spans[1].call, 4_000_000));
 }
 
 #[test]
