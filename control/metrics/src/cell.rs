@@ -2,6 +2,7 @@
 //! so an addition is a load and a store, never a locked instruction; cells of clients, whose calls
 //! come from any thread, are only written by the `_shared` methods.
 
+use crate::exemplar::{BucketExemplars, Exemplar, SharedExemplars};
 use crate::family::Buckets;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -53,6 +54,7 @@ pub struct Histogram {
     buckets: &'static Buckets,
     counts: Box<[Counter]>,
     sum: Counter,
+    exemplars: SharedExemplars,
 }
 
 impl Histogram {
@@ -60,13 +62,13 @@ impl Histogram {
     #[must_use]
     pub fn new(buckets: &'static Buckets) -> Self {
         let counts = (0..=buckets.bounds.len()).map(|_| Counter::default()).collect();
-        Self { buckets, counts, sum: Counter::default() }
+        Self { buckets, counts, sum: Counter::default(), exemplars: SharedExemplars::default() }
     }
 
     /// Records one value in the unit of the bounds; the owning thread.
     #[inline]
     pub fn observe(&self, value: u64) {
-        let index = self.buckets.bounds.partition_point(|bound| *bound < value);
+        let index = self.buckets.place(value);
         self.counts[index].add(1);
         self.sum.add(value);
     }
@@ -74,9 +76,14 @@ impl Histogram {
     /// As [`Histogram::observe`], from any thread.
     #[inline]
     pub fn observe_shared(&self, value: u64) {
-        let index = self.buckets.bounds.partition_point(|bound| *bound < value);
+        let index = self.buckets.place(value);
         self.counts[index].add_shared(1);
         self.sum.add_shared(value);
+    }
+
+    /// Shows a request that stands for values of its bucket; any thread.
+    pub fn show(&self, exemplar: Exemplar) {
+        self.exemplars.put(self.buckets.place(exemplar.value), exemplar);
     }
 
     /// Adds the numbers of this histogram to `totals`; any thread.
@@ -86,6 +93,7 @@ impl Histogram {
             *total += count.get();
         }
         totals.sum = totals.sum.wrapping_add(self.sum.get());
+        self.exemplars.add_to(&mut totals.exemplars);
     }
 }
 
@@ -96,9 +104,17 @@ pub struct HistogramTotals {
     pub counts: Vec<u64>,
     /// Sum of all values in the unit of the bounds.
     pub sum: u64,
+    /// Requests that stand for values.
+    pub exemplars: BucketExemplars,
 }
 
 impl HistogramTotals {
+    /// Counts per bucket and their sum.
+    #[must_use]
+    pub fn of(counts: Vec<u64>, sum: u64) -> Self {
+        Self { counts, sum, exemplars: BucketExemplars::default() }
+    }
+
     /// Adds the numbers of another writer.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
@@ -106,6 +122,7 @@ impl HistogramTotals {
             *total += count;
         }
         self.sum = self.sum.wrapping_add(other.sum);
+        self.exemplars.merge(&other.exemplars);
     }
 }
 
@@ -123,7 +140,7 @@ mod tests {
         }
         let mut totals = HistogramTotals::default();
         histogram.add_to(&mut totals);
-        assert_eq!(totals, HistogramTotals { counts: vec![2, 2, 2], sum: 1062 });
+        assert_eq!((&totals.counts, totals.sum), (&vec![2, 2, 2], 1062));
         histogram.add_to(&mut totals);
         assert_eq!(totals.counts, [4, 4, 4]);
     }

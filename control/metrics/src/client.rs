@@ -3,6 +3,7 @@
 
 use crate::catalogue::buckets::{CLIENT_LATENCY_US, DURATIONS};
 use crate::cell::{Counter, Histogram, HistogramTotals};
+use crate::exemplar::Exemplar;
 use crate::exposition::Samples;
 use crate::family::MetricSource;
 use crate::master::BuildInfo;
@@ -117,6 +118,18 @@ impl ClientCells {
         let cells = self.transfer(route, direction);
         cells.bytes.add_shared(bytes);
         cells.duration_ns.observe_shared(elapsed_ns);
+    }
+
+    /// Shows a transfer of a request that was kept.
+    pub fn show_transfer(&self, route: Route, direction: Direction, trace: u128, elapsed_ns: u64) {
+        let shown = Exemplar::now(trace, elapsed_ns);
+        self.transfer(route, direction).duration_ns.show(shown);
+    }
+
+    /// Shows a call of the application that was kept.
+    pub fn show_operation(&self, operation: ClientCall, trace: u128, elapsed_ns: u64) {
+        let shown = Exemplar::now(trace, elapsed_ns / 1000);
+        self.operations[operation as usize].latency_us.show(shown);
     }
 
     /// Counts one failed transfer.

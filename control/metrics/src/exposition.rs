@@ -1,5 +1,5 @@
-//! Prometheus text format 0.0.4. Invariant: the output holds every family of the source exactly
-//! once, in catalogue order, whatever samples were added.
+//! Prometheus text format 0.0.4, and OpenMetrics 1.0 with exemplars. Invariant: the output holds
+//! every family of the source exactly once, in catalogue order, whatever samples were added.
 
 mod lines;
 mod pieces;
@@ -8,7 +8,7 @@ use crate::catalogue;
 use crate::cell::HistogramTotals;
 use crate::family::{Family, MetricKind, MetricSource};
 use crate::limits::LABEL_SETS_MAX;
-use lines::{histogram_lines, label_text};
+use lines::{exemplar_texts, histogram_lines, label_text};
 pub use pieces::Pieces;
 use pieces::Rows;
 use std::collections::BTreeMap;
@@ -20,11 +20,29 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 pub const OPENMETRICS_CONTENT_TYPE: &str =
     "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Whether who sends this `Accept` header likes OpenMetrics better than the plain text.
+#[must_use]
+pub fn wants_openmetrics(accept: &str) -> bool {
+    let weight_of = |wanted: &str| {
+        let weight = |range: &str| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case(wanted));
+            let given = parts.find_map(|part| part.strip_prefix("q="));
+            is_it.then(|| given.map_or(Some(1.0), |text| text.parse::<f64>().ok())).flatten()
+        };
+        accept.split(',').filter_map(weight).fold(0.0, f64::max)
+    };
+    let openmetrics = weight_of("application/openmetrics-text");
+    openmetrics > 0.0 && openmetrics >= weight_of("text/plain")
+}
+
 /// Numbers of one scrape, by family.
 #[derive(Debug)]
 pub struct Samples {
     source: MetricSource,
     lines: BTreeMap<usize, Vec<String>>,
+    /// What OpenMetrics has behind lines, by family and number of the line.
+    exemplars: BTreeMap<(usize, usize), String>,
     rows: BTreeMap<usize, Rows>,
     refused: Vec<String>,
 }
@@ -33,7 +51,13 @@ impl Samples {
     /// No numbers yet.
     #[must_use]
     pub fn new(source: MetricSource) -> Self {
-        Self { source, lines: BTreeMap::new(), rows: BTreeMap::new(), refused: Vec::new() }
+        Self {
+            source,
+            lines: BTreeMap::new(),
+            exemplars: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            refused: Vec::new(),
+        }
     }
 
     /// Adds the value of a counter or gauge; `labels` are values in the family's label order.
@@ -53,6 +77,9 @@ impl Samples {
         };
         match family.kind {
             MetricKind::Histogram(buckets) => {
+                let first = self.lines.get(&index).map_or(0, Vec::len);
+                let exemplars = exemplar_texts(buckets, totals);
+                self.exemplars.extend(exemplars.map(|(line, text)| ((index, first + line), text)));
                 self.push(index, histogram_lines(family, buckets, labels, totals));
             }
             MetricKind::Counter | MetricKind::Gauge => self.refused.push(name.to_owned()),
@@ -93,10 +120,16 @@ impl Samples {
         Pieces::plain(self.source, self.lines, self.rows)
     }
 
-    /// The whole text as OpenMetrics 1.0. Only for sources whose counters end in `_total`.
+    /// The whole text as OpenMetrics 1.0, with exemplars.
     #[must_use]
     pub fn render_openmetrics(self) -> String {
-        Pieces::openmetrics(self.source, self.lines, self.rows).collect()
+        self.openmetrics_pieces().collect()
+    }
+
+    /// The whole text as OpenMetrics 1.0 in pieces, each made when it is asked for.
+    #[must_use]
+    pub fn openmetrics_pieces(self) -> Pieces {
+        Pieces::openmetrics(self.source, self.lines, self.rows, self.exemplars)
     }
 
     fn family(&mut self, name: &str, labels: &[&str]) -> Option<(usize, &'static Family)> {

@@ -13,6 +13,13 @@ pub struct Buckets {
 }
 
 impl Buckets {
+    /// The bucket of a value; the last is above all bounds.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, value: u64) -> usize {
+        self.bounds.partition_point(|bound| *bound < value)
+    }
+
     /// The `le` label of bound `index`; the bound after the last is `+Inf`.
     #[must_use]
     pub fn le(&self, index: usize) -> String {

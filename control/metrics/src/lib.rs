@@ -9,6 +9,7 @@ pub mod cell;
 pub mod client;
 pub mod disk;
 mod document;
+mod exemplar;
 pub mod exposition;
 pub mod family;
 pub mod limits;
@@ -20,6 +21,7 @@ pub use cell::{Counter, Gauge, Histogram, HistogramTotals};
 pub use client::{ClientCall, ClientCells};
 pub use disk::{DiskNumbers, DiskTimes};
 pub use document::catalogue_markdown;
+pub use exemplar::{BucketExemplars, Exemplar};
 pub use exposition::Samples;
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};
 pub use master::{

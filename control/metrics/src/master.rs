@@ -8,6 +8,7 @@ mod tenants;
 
 use crate::catalogue::buckets::DURATIONS;
 use crate::cell::{Counter, Gauge, Histogram, HistogramTotals};
+use crate::exemplar::Exemplar;
 use crate::rpc_kind::RpcKind;
 
 pub use build::BuildInfo;
@@ -136,6 +137,11 @@ impl MasterCells {
             call.partial_successes.add(1);
         }
         call.duration_ns.observe(elapsed_ns);
+    }
+
+    /// Shows a request that was kept of those that a kind of call took so long for.
+    pub fn show_call(&self, kind: RpcKind, trace: u128, elapsed_ns: u64) {
+        self.calls[kind as usize].duration_ns.show(Exemplar::now(trace, elapsed_ns));
     }
 
     /// Sums one kind of call over shards.

@@ -65,6 +65,8 @@ rpc_kinds! {
     BatchPutRevoke => Some("batch_put_revoke");
     /// Replicas of several keys dropped on one segment.
     BatchReplicaClear => Some("batch_replica_clear");
+    /// Addresses of several clients.
+    BatchQueryIp => Some("batch_query_ip");
     /// Several keys removed.
     BatchRemove => None;
     /// Space for a new version of one object.

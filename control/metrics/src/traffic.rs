@@ -83,6 +83,7 @@ fn difference(now: &TrafficTotals, before: &TrafficTotals) -> TrafficTotals {
         latency_us: HistogramTotals {
             counts: counts.map(|(index, count)| count.wrapping_sub(earlier(index))).collect(),
             sum: now.latency_us.sum.wrapping_sub(before.latency_us.sum),
+            ..HistogramTotals::default()
         },
     }
 }

@@ -36,6 +36,9 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_agent_suspect", "none",
         "1 for a NIC, shard, disk or peer that is slower than its peers and than its own baseline")
         .labelled(&["kind", "name"]),
+    counter("perigee_agent_exported_spans_total", "spans",
+        "Spans for a collector of OpenTelemetry: sent, refused by it, or dropped because it was away for too long")
+        .labelled(&["result"]),
     counter("perigee_nic_receive_bytes_total", "bytes",
         "Bytes received; source: interface statistics, port counters of RDMA devices").labelled(PORT),
     counter("perigee_nic_transmit_bytes_total", "bytes",

@@ -43,7 +43,7 @@ macro_rules! batch_family {
 }
 
 macro_rules! batch_calls {
-    (served: $($id:literal)*; zero: $($idle:literal)*;) => {
+    (served: $($id:literal)*;) => {
         &[
             $(
                 batch_family!($id, "requests", "requests", "Calls"),
@@ -51,13 +51,6 @@ macro_rules! batch_calls {
                 batch_family!($id, "partial_successes", "requests", "Calls with good and bad items"),
                 batch_family!($id, "items", "items", "Items"),
                 batch_family!($id, "failed_items", "items", "Bad items"),
-            )*
-            $(
-                batch_family!($idle, "requests", "requests", "Calls").zero(),
-                batch_family!($idle, "failures", "requests", "Calls without one good item").zero(),
-                batch_family!($idle, "partial_successes", "requests", "Calls with good and bad items").zero(),
-                batch_family!($idle, "items", "items", "Items").zero(),
-                batch_family!($idle, "failed_items", "items", "Bad items").zero(),
             )*
         ]
     };
@@ -100,13 +93,11 @@ pub(super) const SINGLE: &[Family] = single_calls! {
 pub(super) const BATCH: &[Family] = batch_calls! {
     served:
         "exist_key"
+        "query_ip"
         "replica_clear"
         "get_replica_list"
         "put_start"
         "put_end"
         "put_revoke"
-    ;
-    zero:
-        "query_ip"
     ;
 };

@@ -1,6 +1,7 @@
 //! Lines of samples. Invariant: label values are escaped and of bounded length.
 
 use crate::cell::HistogramTotals;
+use crate::exemplar::Exemplar;
 use crate::family::{Buckets, Family, MetricKind};
 use crate::limits::LABEL_VALUE_BYTES_MAX;
 
@@ -17,6 +18,21 @@ pub(super) fn zero_lines(family: &Family, text: &mut String) {
             lines.iter().for_each(|line| push_line(text, line));
         }
     }
+}
+
+/// What stands behind the lines of buckets in OpenMetrics, by the number of the line.
+pub(super) fn exemplar_texts(
+    buckets: &Buckets,
+    totals: &HistogramTotals,
+) -> impl Iterator<Item = (usize, String)> {
+    (0..=buckets.bounds.len()).filter_map(|index| {
+        let Exemplar { trace, value, seen_ms } = totals.exemplars.of(index)?;
+        #[expect(clippy::cast_precision_loss, reason = "a shown value needs no more than 53 bits")]
+        let value = value as f64 / buckets.divisor;
+        let (seconds, rest) = (seen_ms / 1000, seen_ms % 1000);
+        let text = format!(" # {{trace_id=\"{trace:032x}\"}} {value} {seconds}.{rest:03}");
+        Some((index, text))
+    })
 }
 
 pub(super) fn histogram_lines(

@@ -4,7 +4,7 @@
 
 use super::lines::{push_line, zero_lines};
 use crate::catalogue;
-use crate::family::{Family, MetricSource};
+use crate::family::{Family, MetricKind, MetricSource};
 use crate::limits::PIECE_BYTES;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -26,6 +26,8 @@ pub struct Pieces {
     source: MetricSource,
     lines: BTreeMap<usize, Vec<String>>,
     rows: BTreeMap<usize, Rows>,
+    /// What stands behind lines, by family and number of the line.
+    exemplars: BTreeMap<(usize, usize), String>,
     families: Enumerate<Families>,
     /// Rows of the family before that are still to be written.
     open: Option<Rows>,
@@ -43,16 +45,18 @@ impl Pieces {
     ) -> Self {
         let families: Families = Box::new(catalogue::families());
         let families = families.enumerate();
-        Self { source, lines, rows, families, open: None, head: plain_head, end: None }
+        let exemplars = BTreeMap::new();
+        Self { source, lines, rows, exemplars, families, open: None, head: plain_head, end: None }
     }
 
     pub(super) fn openmetrics(
         source: MetricSource,
         lines: BTreeMap<usize, Vec<String>>,
         rows: BTreeMap<usize, Rows>,
+        exemplars: BTreeMap<(usize, usize), String>,
     ) -> Self {
         let plain = Self::plain(source, lines, rows);
-        Self { head: openmetrics_head, end: Some("# EOF\n"), ..plain }
+        Self { exemplars, head: openmetrics_head, end: Some("# EOF\n"), ..plain }
     }
 
     /// Writes open rows until the piece is full or there are none.
@@ -77,7 +81,13 @@ impl Pieces {
         (self.head)(text, family);
         self.open = self.rows.remove(&index);
         match self.lines.remove(&index) {
-            Some(lines) => lines.iter().for_each(|line| push_line(text, line)),
+            Some(lines) => {
+                for (number, line) in lines.iter().enumerate() {
+                    text.push_str(line);
+                    let exemplar = self.exemplars.remove(&(index, number));
+                    push_line(text, exemplar.as_deref().unwrap_or_default());
+                }
+            }
             None if family.labels.is_empty() => zero_lines(family, text),
             None => {}
         }
@@ -107,9 +117,16 @@ fn plain_head(text: &mut String, family: &Family) {
 }
 
 fn openmetrics_head(text: &mut String, family: &Family) {
-    // There a family is named without the ending of its samples, and ends in its unit.
-    let name = family.name.strip_suffix("_total").unwrap_or(family.name);
-    let _ = writeln!(text, "# TYPE {name} {}", family.kind.word());
+    // There a family is named without the ending of its samples, and ends in its unit. A counter
+    // has to end in `_total`, which names of Mooncake do not all, and no two families may have one
+    // name: what cannot be a counter has no type.
+    let total = family.name.strip_suffix("_total").filter(|name| catalogue::find(name).is_none());
+    let (name, kind) = match (family.kind, total) {
+        (MetricKind::Counter, Some(name)) => (name, "counter"),
+        (MetricKind::Counter, None) => (family.name, "unknown"),
+        (kind, _) => (family.name, kind.word()),
+    };
+    let _ = writeln!(text, "# TYPE {name} {kind}");
     if name.ends_with(&format!("_{}", family.unit)) {
         let _ = writeln!(text, "# UNIT {name} {}", family.unit);
     }

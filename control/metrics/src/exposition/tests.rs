@@ -41,7 +41,8 @@ fn every_family_of_the_source_has_one_type_line() {
 #[test]
 fn histograms_are_cumulated() {
     let mut samples = Samples::new(MetricSource::Master);
-    let totals = HistogramTotals { counts: vec![1, 0, 2, 0, 0, 0, 0, 4], sum: 99 };
+    let counts = vec![1, 0, 2, 0, 0, 0, 0, 4];
+    let totals = HistogramTotals::of(counts, 99);
     samples.histogram("master_value_size_bytes", &[], &totals);
     let text = samples.render();
     for line in [
@@ -88,4 +89,58 @@ fn number_of_label_sets_is_bounded() {
     let text = samples.render();
     assert_eq!(text.matches("\nsegment_allocated_bytes{").count(), LABEL_SETS_MAX);
     assert_eq!(text.matches("\nsegment_total_capacity_bytes{").count(), LABEL_SETS_MAX);
+}
+
+#[test]
+fn openmetrics_has_requests_behind_buckets_and_the_plain_text_does_not() {
+    let samples = || {
+        let cells = crate::MasterCells::default();
+        cells.record_call(crate::RpcKind::ExistKey, true, 1_500);
+        cells.show_call(crate::RpcKind::ExistKey, 0xabc, 1_500);
+        let build = crate::BuildInfo { version: "1", commit: "c", reactor: "epoll" };
+        Samples::of_master([&cells], &crate::MasterNumbers::default(), build)
+    };
+    let bucket = "perigee_rpc_duration_seconds_bucket{rpc=\"ExistKey\",le=\"0.000002\"} 1";
+    let text = samples().render_openmetrics();
+    let line = text.lines().find(|line| line.starts_with(bucket)).unwrap();
+    let exemplar = " # {trace_id=\"00000000000000000000000000000abc\"} 0.0000015 ";
+    let seen = line.strip_prefix(bucket).and_then(|rest| rest.strip_prefix(exemplar)).unwrap();
+    assert!(seen.parse::<f64>().unwrap() > 1.7e9, "{line}");
+    assert_eq!(text.matches("trace_id").count(), 1);
+    let plain = samples().render();
+    assert!(plain.contains(&format!("\n{bucket}\n")) && !plain.contains("trace_id"));
+}
+
+#[test]
+fn counters_whose_names_do_not_end_as_openmetrics_wants_have_no_type_there() {
+    let text = Samples::new(MetricSource::Client).render_openmetrics();
+    assert!(text.contains("# TYPE mooncake_transfer_read_bytes unknown\n"), "{text}");
+    assert!(text.contains("# TYPE perigee_retries counter\n"));
+    assert!(text.ends_with("# EOF\n"));
+    let text = Samples::new(MetricSource::Master).render_openmetrics();
+    for line in ["# TYPE perigee_connections gauge", "# TYPE perigee_connections_total unknown"] {
+        assert!(text.contains(&format!("{line}\n")), "{line}");
+    }
+    let mut names: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    names.iter_mut().for_each(|line| *line = line.split(' ').nth(2).unwrap());
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "each family stands once");
+}
+
+#[test]
+fn openmetrics_is_for_those_who_like_it_no_less_than_plain_text() {
+    for (accept, wanted) in [
+        ("application/openmetrics-text; version=1.0.0", true),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            true,
+        ),
+        ("text/plain;version=0.0.4, application/openmetrics-text;q=0.3", false),
+        ("application/openmetrics-text;q=0", false),
+        ("text/plain", false),
+        ("*/*", false),
+        ("", false),
+    ] {
+        assert_eq!(wants_openmetrics(accept), wanted, "{accept}");
+    }
 }

@@ -65,7 +65,7 @@ fn parts_of_the_state_are_added_up() {
         allocated_bytes: 6,
         capacity_bytes: 200,
         keys: 3,
-        value_sizes: HistogramTotals { counts: vec![1; 8], sum: 7 },
+        value_sizes: HistogramTotals { counts: vec![1; 8], sum: 7, ..Default::default() },
         ..Default::default()
     };
     numbers.merge(other);
