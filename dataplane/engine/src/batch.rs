@@ -6,10 +6,13 @@
 
 pub(crate) mod submission;
 pub(crate) mod table;
+pub(crate) mod traced_batch;
 
+use crate::batch::traced_batch::TracedBatch;
 use crate::error::EngineError;
 use crate::registry::RegionUse;
 use crate::request::{RequestStatus, TransferState};
+use perigee_activity::Request;
 use perigee_device::GivenDevices;
 use perigee_mover::{PeerError, SPIN, STALL_CHECK};
 use perigee_rails::BatchTicket;
@@ -34,6 +37,8 @@ pub(crate) struct Batch {
     changed: Condvar,
     /// Set if some local memory is a device's: its bytes are staged slice by slice.
     devices: Option<GivenDevices>,
+    /// What follows it for who traces requests; nothing for a batch of a shard.
+    traced: Option<TracedBatch>,
 }
 
 #[derive(Default)]
@@ -68,6 +73,7 @@ impl Batch {
         pieces: impl ExactSizeIterator<Item = u32>,
         uses: Vec<Arc<RegionUse>>,
         devices: Option<GivenDevices>,
+        traced: Option<TracedBatch>,
         action: Option<AtEnd>,
     ) -> Self {
         let requests: Box<[RequestProgress]> = pieces.map(RequestProgress::new).collect();
@@ -79,6 +85,7 @@ impl Batch {
             end: Mutex::new(End { action, uses, ..End::default() }),
             changed: Condvar::new(),
             devices,
+            traced,
         };
         if pending == 0 {
             batch.reach_end();
@@ -89,6 +96,11 @@ impl Batch {
     /// The devices that some of its local memory may be on.
     pub(crate) fn devices(&self) -> Option<&GivenDevices> {
         self.devices.as_ref()
+    }
+
+    /// The request of the program that it is, if that is traced.
+    pub(crate) fn traced(&self) -> Option<&Request> {
+        self.traced.as_ref().map(TracedBatch::request)
     }
 
     /// A piece of a request is in place.
@@ -260,6 +272,9 @@ impl Batch {
             (actions, std::mem::take(&mut end.uses), end.at_cancel.take())
         };
         drop((uses, at_cancel));
+        if let Some(traced) = &self.traced {
+            traced.end(&self.outcome(), self.status().bytes);
+        }
         for action in actions.into_iter().flatten() {
             action(self);
         }
@@ -333,7 +348,7 @@ mod tests {
     }
 
     fn batch(pieces: &[u32]) -> Batch {
-        Batch::new(pieces.iter().copied(), Vec::new(), None, None)
+        Batch::new(pieces.iter().copied(), Vec::new(), None, None, None)
     }
 
     #[test]
@@ -372,7 +387,8 @@ mod tests {
     fn the_end_is_acted_upon_once_and_wakes_a_sleeper() {
         let (sender, receiver) = channel();
         let action: AtEnd = Box::new(move |batch| sender.send(batch.status()).unwrap());
-        let batch = Arc::new(Batch::new([1u32, 1].into_iter(), Vec::new(), None, Some(action)));
+        let batch =
+            Arc::new(Batch::new([1u32, 1].into_iter(), Vec::new(), None, None, Some(action)));
         let theirs = batch.clone();
         let sleeper = std::thread::spawn(move || theirs.wait(Duration::from_secs(60)));
         batch.moved(0, 1);

@@ -69,7 +69,7 @@ impl<E: Environment> ShardClient<E> {
         let terms =
             Terms { submitted, due: submitted + length, length, with_checksum: self.with_checksum };
         let pieces = plan.pieces.into_iter();
-        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None));
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None, None));
         let order = |(direction, pieces)| SliceOrder {
             target: target.0.clone(),
             slice: RequestSlice::new(direction, pieces, batch.clone()),

@@ -5,6 +5,7 @@ use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::request::Direction;
 use crate::request_piece::{RequestPiece, moved};
+use perigee_activity::Request;
 use perigee_device::DeviceStage;
 use perigee_memory::ByteRangeMut;
 use perigee_mover::{
@@ -144,6 +145,10 @@ unsafe impl Slice for RequestSlice {
     fn batch_state(&self) -> BatchState {
         let number = Arc::as_ptr(&self.batch) as usize;
         BatchState { number, is_canceled: self.batch.is_canceled() }
+    }
+
+    fn traced(&self) -> Option<&Request> {
+        self.batch.traced()
     }
 
     /// Takes the peer's answer, piece by piece.

@@ -7,7 +7,9 @@ import types
 
 import pytest
 from conftest import START_TIMEOUT_S, Process, free_ports, listens, program, wait_until
+from engine_peer import HOST, PART_BYTES, PEER_TO_PEER, Memory, Peer
 
+from mooncake.engine import TransferEngine
 from perigee_mooncake import trace
 
 PARENT = "00f067aa0ba902b7"
@@ -86,3 +88,24 @@ def test_what_is_no_traceparent_is_none(store, wrong):
     assert store.put("plain", b"y") == 0
     with trace.use(wrong):
         assert store.get("plain") == b"y"
+
+
+def test_a_batch_of_an_engine_is_found_by_its_traceparent(agent, tmp_path):
+    peer, memory, engine = Peer(tmp_path / "peer.log"), Memory(), TransferEngine()
+    trace_id = "6bf92f3577b34da6a3ce929d0e0e4736"
+
+    def write():
+        with trace.use(traceparent(trace_id)):
+            written = engine.transfer_sync_write(
+                peer.session, memory.registered, peer.address, 4096
+            )
+            assert written == 0
+
+    try:
+        assert engine.initialize(HOST, PEER_TO_PEER, "tcp", "") == 0
+        assert engine.register_memory(memory.registered, PART_BYTES) == 0
+        call = found_call(agent, trace_id, write)
+        assert (call["name"], call["key"], call["parent"]) == ("transfer", peer.session, PARENT)
+        assert (call["bytes"], call["status"]) == (4096, 0)
+    finally:
+        peer.stop()

@@ -109,7 +109,7 @@ mod tests {
 
     fn begun(pieces: u32) -> (Arc<Submission>, Arc<Batch>) {
         let pieces = [pieces].into_iter();
-        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None));
+        let batch = Arc::new(Batch::new(pieces, Vec::new(), None, None, None));
         (Arc::new(Submission::new(batch.clone())), batch)
     }
 

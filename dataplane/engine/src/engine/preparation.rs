@@ -4,6 +4,7 @@
 //! asked for.
 
 use super::EngineState;
+use crate::batch::traced_batch::TracedBatch;
 use crate::batch::{AtEnd, Batch};
 use crate::batch_counting::BatchCounting;
 use crate::error::EngineError;
@@ -134,7 +135,9 @@ impl EngineState {
         let at_end = self.at_end(route, &target, requests, options, attempt);
         let uses = self.local_uses(requests);
         let pieces = plan.pieces.into_iter();
-        let batch = Arc::new(Batch::new(pieces, uses, self.devices_of(requests), Some(at_end)));
+        let devices = self.devices_of(requests);
+        let traced = Some(TracedBatch::begin(&target, requests.len(), terms.submitted));
+        let batch = Arc::new(Batch::new(pieces, uses, devices, traced, Some(at_end)));
         Ok(PreparedBatch { target, batch, slices: plan.slices, terms, copy_route, rails })
     }
 

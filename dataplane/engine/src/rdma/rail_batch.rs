@@ -9,6 +9,7 @@ use crate::error::EngineError;
 use crate::fallback::Fallback;
 use crate::request::Direction;
 use crate::request_piece::RequestPiece;
+use perigee_activity::Request;
 use perigee_rails::{RailError, Sink};
 use perigee_rdma::{PeerRails, Rdma, peer_error};
 use std::sync::Arc;
@@ -67,6 +68,10 @@ impl RailBatch {
 }
 
 impl Sink for RailBatch {
+    fn traced(&self) -> Option<&Request> {
+        self.batch.traced()
+    }
+
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
         let Some(asked @ (direction, piece)) = self.pieces.get(tag as usize) else {
             return;

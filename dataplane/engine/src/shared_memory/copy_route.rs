@@ -10,10 +10,12 @@ use crate::request::Direction;
 use crate::request_piece::RequestPiece;
 use crate::slice::RequestSlice;
 use nix::errno::Errno;
+use perigee_activity::{Span, SpanKind};
 use perigee_memory::checksum::crc32c_raw;
 use perigee_memory::copy::copy_streaming;
 use perigee_memory::shared::OwnerMemory;
 use perigee_mover::{PeerError, RouteCounters, record_copy};
+use perigee_schemas::Route;
 use perigee_shard::monotonic;
 use std::sync::Arc;
 
@@ -58,9 +60,16 @@ impl CopyRoute {
         let begun = monotonic();
         match self.copy(&slice) {
             Ok(()) => {
-                let took = monotonic().saturating_sub(begun);
+                let now = monotonic();
+                let took = now.saturating_sub(begun);
                 let (name, moved) = (self.fallback.target.name(), slice.moved());
                 record_copy(name, slice.direction, moved, took);
+                if let Some(request) = slice.batch().traced() {
+                    let (route, direction) = (Route::SharedMemory, slice.direction);
+                    let mut span = Span::new(SpanKind::Transfer, "", name).over(route, direction);
+                    (span.parts, span.bytes) = (1, moved.bytes);
+                    request.add(now, took, span);
+                }
                 slice.complete(&self.counters);
             }
             Err(CopyFault::Local) => slice.give_up(&EngineError::Peer(PeerError::LocalMemory)),

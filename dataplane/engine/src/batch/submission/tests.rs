@@ -11,7 +11,7 @@ fn elsewhere() -> EngineError {
 
 fn batch(requests: usize) -> Arc<Batch> {
     let pieces = vec![1; requests].into_iter();
-    Arc::new(Batch::new(pieces, Vec::new(), None, None))
+    Arc::new(Batch::new(pieces, Vec::new(), None, None, None))
 }
 
 fn arrive(batch: &Batch, request: u32) {
@@ -122,6 +122,7 @@ fn a_batch_that_was_taken_back_before_it_failed_is_not_tried_again() {
 
 #[test]
 fn a_batch_of_nothing_is_over_at_once() {
-    let submission = Submission::new(Arc::new(Batch::new([0].into_iter(), Vec::new(), None, None)));
+    let submission =
+        Submission::new(Arc::new(Batch::new([0].into_iter(), Vec::new(), None, None, None)));
     assert!(submission.is_over() && submission.wait(Duration::ZERO));
 }

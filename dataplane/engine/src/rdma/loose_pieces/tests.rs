@@ -61,7 +61,7 @@ impl Loose {
             target: Arc::new(target),
             terms: Terms { submitted, due: submitted + length, length, with_checksum: false },
         };
-        let batch = Arc::new(Batch::new([PIECES].into_iter(), Vec::new(), None, None));
+        let batch = Arc::new(Batch::new([PIECES].into_iter(), Vec::new(), None, None, None));
         let endpoint = Arc::from(address.to_string());
         let pieces = LoosePieces::new(&batch, &fallback, &rdma, endpoint);
         Self { mute, batch, rdma, pieces }
