@@ -51,6 +51,7 @@ pub enum MessageKind {
     QueryTask = 28,
     /// Answered by nothing.
     GiveBack = 29,
+    QueryAddresses = 30,
     Move = 41,
     Rails = 42,
     Pairs = 43,
@@ -69,7 +70,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    const ALL: [MessageKind; 36] = [
+    const ALL: [MessageKind; 37] = [
         MessageKind::Hello,
         MessageKind::Welcome,
         MessageKind::Failure,
@@ -93,6 +94,7 @@ impl MessageKind {
         MessageKind::CreateTask,
         MessageKind::QueryTask,
         MessageKind::GiveBack,
+        MessageKind::QueryAddresses,
         MessageKind::Move,
         MessageKind::Rails,
         MessageKind::Pairs,

@@ -252,6 +252,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("confirm_tombstones", confirm_tombstones()),
         ("announce_copies", announce_copies()),
         ("recycled", recycled()),
+        ("query_addresses", query_addresses()),
     ]
 }
 
@@ -496,6 +497,16 @@ fn query_task() -> Vec<u8> {
     let mut b = Builder::new();
     let arguments = rpc::QueryTaskRequestArgs { task_high: 1, task_low: u64::MAX };
     let root = rpc::QueryTaskRequest::create(&mut b, &arguments);
+    finished(b, root)
+}
+
+fn query_addresses() -> Vec<u8> {
+    let mut b = Builder::new();
+    let arguments = rpc::QueryAddressesRequestArgs {
+        client_high: Some(b.create_vector(&[1u64, 0])),
+        client_low: Some(b.create_vector(&[u64::MAX, 2])),
+    };
+    let root = rpc::QueryAddressesRequest::create(&mut b, &arguments);
     finished(b, root)
 }
 

@@ -71,7 +71,7 @@ pub fn session(bytes: &[u8]) -> bool {
 
 /// A message body; the first byte chooses the kind.
 pub fn message(bytes: &[u8]) -> bool {
-    const KINDS: [MessageKind; 32] = [
+    const KINDS: [MessageKind; 33] = [
         MessageKind::Exist,
         MessageKind::GetReplicas,
         MessageKind::PutStart,
@@ -102,6 +102,7 @@ pub fn message(bytes: &[u8]) -> bool {
         MessageKind::ConfirmTombstones,
         MessageKind::AnnounceCopies,
         MessageKind::Recycled,
+        MessageKind::QueryAddresses,
         MessageKind::Rails,
         MessageKind::Pairs,
     ];
@@ -170,6 +171,7 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
         MessageKind::CreateTask => walk!(rpc::CreateTaskRequest<'_>),
         MessageKind::QueryTask => walk!(rpc::QueryTaskRequest<'_>),
         MessageKind::GiveBack => walk!(rpc::GiveBack<'_>),
+        MessageKind::QueryAddresses => walk!(rpc::QueryAddressesRequest<'_>),
         MessageKind::Follow => walk!(rpc::FollowRequest<'_>),
         MessageKind::Announce => walk!(rpc::AnnounceRequest<'_>),
         MessageKind::Records => walk!(rpc::Records<'_>),
@@ -196,6 +198,7 @@ fn body_of(kind: MessageKind, body: &[u8]) -> bool {
             rpc::FetchTombstonesReply<'_>,
             rpc::CreateTaskReply<'_>,
             rpc::QueryTaskReply<'_>,
+            rpc::QueryAddressesReply<'_>,
             rpc::FollowReply<'_>,
             mover::MoveReply<'_>,
             rails_rpc::RailsReply<'_>,

@@ -14,7 +14,7 @@ use perigee_tests::program::Program;
 use perigee_tests::wire::{Connection, Heard, exist_body};
 
 /// Kinds a peer may send after its greeting, and some it must not.
-const KINDS: [MessageKind; 29] = [
+const KINDS: [MessageKind; 30] = [
     MessageKind::Hello,
     MessageKind::Welcome,
     MessageKind::Failure,
@@ -37,6 +37,7 @@ const KINDS: [MessageKind; 29] = [
     MessageKind::EndMoves,
     MessageKind::CreateTask,
     MessageKind::QueryTask,
+    MessageKind::QueryAddresses,
     MessageKind::FetchDemotions,
     MessageKind::EndDemotions,
     MessageKind::FetchTombstones,

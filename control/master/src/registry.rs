@@ -2,6 +2,7 @@
 //! Invariant: a client is its random identity, never its host or port, so two clients of one name
 //! are two clients.
 
+mod addresses;
 mod check;
 mod client;
 mod client_state;

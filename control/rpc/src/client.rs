@@ -1,6 +1,7 @@
 //! The blocking client: one method per call, on pooled connections, from any thread.
 //! Invariant: a connection returns to the pool only after its answer was taken whole.
 
+pub(crate) mod addresses;
 pub(crate) mod disks;
 pub(crate) mod membership;
 pub(crate) mod moves;

@@ -1,5 +1,6 @@
 //! The master's shards as one thing: starting them, asking them from other threads, stopping them.
 
+mod addresses;
 mod confirm;
 pub(crate) mod control_shard;
 mod copy_turns;

@@ -74,6 +74,7 @@ pub use error::{ObjectError, ObjectFault};
 pub use leases::ObjectLeases;
 pub use memory::CacheMemory;
 pub use object::{ObjectSource, ObjectTarget};
+pub use perigee_schemas::Identity;
 pub use registration::MemoryRegistration;
 pub use slice::{LendError, MemorySlice};
 pub use store::ObjectStore;

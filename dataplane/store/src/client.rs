@@ -1,6 +1,7 @@
 //! One client of a cluster: opening, joining, closing. Invariant: whatever was joined is left again
 //! by [`Store::close`].
 
+mod addresses;
 mod keys;
 mod memory;
 mod tasks;

@@ -6758,6 +6758,253 @@ impl ::core::fmt::Debug for QueryTaskReply<'_> {
       ds.finish()
   }
 }
+pub enum QueryAddressesRequestOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// Asks for the addresses of clients, by the identities that tasks and segments name.
+pub struct QueryAddressesRequest<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for QueryAddressesRequest<'a> {
+  type Inner = QueryAddressesRequest<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> QueryAddressesRequest<'a> {
+  pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
+  pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    QueryAddressesRequest { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args QueryAddressesRequestArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<QueryAddressesRequest<'bldr>> {
+    let mut builder = QueryAddressesRequestBuilder::new(_fbb);
+    if let Some(x) = args.client_low { builder.add_client_low(x); }
+    if let Some(x) = args.client_high { builder.add_client_high(x); }
+    builder.finish()
+  }
+
+
+  #[inline]
+  pub fn client_high(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(QueryAddressesRequest::VT_CLIENT_HIGH, None)}
+  }
+  #[inline]
+  pub fn client_low(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(QueryAddressesRequest::VT_CLIENT_LOW, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for QueryAddressesRequest<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("client_high", Self::VT_CLIENT_HIGH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("client_low", Self::VT_CLIENT_LOW, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct QueryAddressesRequestArgs<'a> {
+    pub client_high: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub client_low: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+}
+impl<'a> Default for QueryAddressesRequestArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    QueryAddressesRequestArgs {
+      client_high: None,
+      client_low: None,
+    }
+  }
+}
+
+pub struct QueryAddressesRequestBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QueryAddressesRequestBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_client_high(&mut self, client_high: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryAddressesRequest::VT_CLIENT_HIGH, client_high);
+  }
+  #[inline]
+  pub fn add_client_low(&mut self, client_low: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryAddressesRequest::VT_CLIENT_LOW, client_low);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QueryAddressesRequestBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    QueryAddressesRequestBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<QueryAddressesRequest<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for QueryAddressesRequest<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("QueryAddressesRequest");
+      ds.field("client_high", &self.client_high());
+      ds.field("client_low", &self.client_low());
+      ds.finish()
+  }
+}
+pub enum QueryAddressesReplyOffset {}
+#[derive(Copy, Clone, PartialEq)]
+
+/// One entry per client.
+pub struct QueryAddressesReply<'a> {
+  pub _tab: ::flatbuffers::Table<'a>,
+}
+
+impl<'a> ::flatbuffers::Follow<'a> for QueryAddressesReply<'a> {
+  type Inner = QueryAddressesReply<'a>;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    Self { _tab: unsafe { ::flatbuffers::Table::new(buf, loc) } }
+  }
+}
+
+impl<'a> QueryAddressesReply<'a> {
+  pub const VT_STATUS: ::flatbuffers::VOffsetT = 4;
+  pub const VT_COUNT: ::flatbuffers::VOffsetT = 6;
+  pub const VT_ADDRESSES: ::flatbuffers::VOffsetT = 8;
+
+  #[inline]
+  pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
+    QueryAddressesReply { _tab: table }
+  }
+  #[allow(unused_mut)]
+  pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
+    _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
+    args: &'args QueryAddressesReplyArgs<'args>
+  ) -> ::flatbuffers::WIPOffset<QueryAddressesReply<'bldr>> {
+    let mut builder = QueryAddressesReplyBuilder::new(_fbb);
+    if let Some(x) = args.addresses { builder.add_addresses(x); }
+    if let Some(x) = args.count { builder.add_count(x); }
+    if let Some(x) = args.status { builder.add_status(x); }
+    builder.finish()
+  }
+
+
+  /// 0, or that the client has no segments.
+  #[inline]
+  pub fn status(&self) -> Option<::flatbuffers::Vector<'a, i32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, i32>>>(QueryAddressesReply::VT_STATUS, None)}
+  }
+  /// How many of `addresses` are the client's; those of the first client come first.
+  #[inline]
+  pub fn count(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(QueryAddressesReply::VT_COUNT, None)}
+  }
+  #[inline]
+  pub fn addresses(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>(QueryAddressesReply::VT_ADDRESSES, None)}
+  }
+}
+
+impl ::flatbuffers::Verifiable for QueryAddressesReply<'_> {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.visit_table(pos)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, i32>>>("status", Self::VT_STATUS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("count", Self::VT_COUNT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<&'_ str>>>>("addresses", Self::VT_ADDRESSES, false)?
+     .finish();
+    Ok(())
+  }
+}
+pub struct QueryAddressesReplyArgs<'a> {
+    pub status: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, i32>>>,
+    pub count: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
+    pub addresses: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<&'a str>>>>,
+}
+impl<'a> Default for QueryAddressesReplyArgs<'a> {
+  #[inline]
+  fn default() -> Self {
+    QueryAddressesReplyArgs {
+      status: None,
+      count: None,
+      addresses: None,
+    }
+  }
+}
+
+pub struct QueryAddressesReplyBuilder<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> {
+  fbb_: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>,
+  start_: ::flatbuffers::WIPOffset<::flatbuffers::TableUnfinishedWIPOffset>,
+}
+impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QueryAddressesReplyBuilder<'a, 'b, A> {
+  #[inline]
+  pub fn add_status(&mut self, status: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , i32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryAddressesReply::VT_STATUS, status);
+  }
+  #[inline]
+  pub fn add_count(&mut self, count: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryAddressesReply::VT_COUNT, count);
+  }
+  #[inline]
+  pub fn add_addresses(&mut self, addresses: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<&'b  str>>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QueryAddressesReply::VT_ADDRESSES, addresses);
+  }
+  #[inline]
+  pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QueryAddressesReplyBuilder<'a, 'b, A> {
+    let start = _fbb.start_table();
+    QueryAddressesReplyBuilder {
+      fbb_: _fbb,
+      start_: start,
+    }
+  }
+  #[inline]
+  pub fn finish(self) -> ::flatbuffers::WIPOffset<QueryAddressesReply<'a>> {
+    let o = self.fbb_.end_table(self.start_);
+    ::flatbuffers::WIPOffset::new(o.value())
+  }
+}
+
+impl ::core::fmt::Debug for QueryAddressesReply<'_> {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+    let mut ds = f.debug_struct("QueryAddressesReply");
+      ds.field("status", &self.status());
+      ds.field("count", &self.count());
+      ds.field("addresses", &self.addresses());
+      ds.finish()
+  }
+}
 pub enum FollowRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 

@@ -3,7 +3,8 @@
 use super::ObjectStore;
 use crate::error::ObjectError;
 use crate::store::count;
-use perigee_schemas::Status;
+use perigee_schemas::{Identity, Status};
+use std::collections::BTreeMap;
 
 impl ObjectStore {
     /// Whether an object can be read.
@@ -27,6 +28,23 @@ impl ObjectStore {
     pub fn size(&self, key: &str) -> Result<usize, ObjectError> {
         let size = self.raw().peek(&[key]).object(0);
         size.map_err(|status| self.error(key, status)).and_then(|bytes| count(key, bytes))
+    }
+
+    /// Random identity of this client, by which others may ask where its segments are.
+    pub fn client_id(&self) -> Identity {
+        self.raw().client_id()
+    }
+
+    /// Addresses of the hosts on which the segments of clients are; clients without segments have
+    /// no entry. It is what Mooncake calls `BatchQueryIp`.
+    ///
+    /// # Errors
+    /// The master does not answer.
+    pub fn addresses_of(
+        &self,
+        clients: &[Identity],
+    ) -> Result<BTreeMap<Identity, Vec<String>>, ObjectError> {
+        self.raw().batch_query_ip(clients).map_err(|status| self.error("", status))
     }
 
     /// Removes an object; `force` does not wait for the leases of its readers.

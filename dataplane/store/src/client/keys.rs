@@ -38,7 +38,7 @@ impl Store {
         let traced = TracedCall::begin(Operation::Exist);
         let found = self.in_chunks(keys, ask, Status::code).into_iter().map(answer);
         let found: Vec<Result<bool, Status>> = found.collect();
-        traced.end(keys.first().copied(), found.iter().map(verdict_on), 0);
+        traced.end(&self.cells, keys.first().copied(), found.iter().map(verdict_on), 0);
         found
     }
 
@@ -114,7 +114,7 @@ impl Store {
         };
         let objects = ask_sendable(keys, ask, Err);
         debug_assert_eq!(objects.len(), keys.len(), "one answer per key");
-        traced.end(keys.first().copied(), objects.iter().map(verdict_on), 0);
+        traced.end(&self.cells, keys.first().copied(), objects.iter().map(verdict_on), 0);
         Lookup { objects }
     }
 
@@ -143,7 +143,7 @@ impl Store {
         let traced = TracedCall::begin(Operation::Remove);
         let removed =
             self.in_chunks(keys, |chunk| self.master.remove(chunk, force), |status| status);
-        traced.end(keys.first().copied(), removed.iter().copied(), 0);
+        traced.end(&self.cells, keys.first().copied(), removed.iter().copied(), 0);
         removed
     }
 

@@ -102,6 +102,21 @@ fn a_task_that_makes_no_sense_is_refused_with_its_code() {
 }
 
 #[test]
+fn addresses_of_clients_are_those_that_their_segments_are_on() {
+    let cluster = master(&["--rpc_shards=2"]);
+    let name = "127.0.0.1:22009";
+    let node = store(&cluster, name, SEGMENT_BYTES, true);
+    let client = store(&cluster, ANY, 0, true);
+    let clients = [node.client_id(), client.client_id(), Identity(1)];
+    let found: Vec<_> = client.batch_query_ip(&clients).unwrap().into_iter().collect();
+    assert_eq!(found, [(node.client_id(), vec!["127.0.0.1".to_owned()])]);
+    assert!(client.batch_query_ip(&[]).unwrap().is_empty());
+    client.close();
+    assert_eq!(client.batch_query_ip(&clients), Err(Status::InvalidParams));
+    cluster.stop();
+}
+
+#[test]
 fn a_task_without_room_fails_and_says_so_and_too_many_tasks_are_refused() {
     let cluster = master(&["--max_retry_attempts=1", "--max_total_pending_tasks=2"]);
     let names = ["127.0.0.1:22006", "127.0.0.1:22007"];
