@@ -40,6 +40,13 @@ pub(crate) fn text_pieces(pieces: impl Iterator<Item = String> + Send + 'static)
     in_pieces(perigee_metrics::exposition::CONTENT_TYPE, pieces)
 }
 
+/// The same as OpenMetrics.
+pub(crate) fn openmetrics_pieces(
+    pieces: impl Iterator<Item = String> + Send + 'static,
+) -> Response {
+    in_pieces(perigee_metrics::exposition::OPENMETRICS_CONTENT_TYPE, pieces)
+}
+
 /// A JSON body in pieces that are made one by one.
 pub(crate) fn json_pieces(pieces: impl Iterator<Item = String> + Send + 'static) -> Response {
     in_pieces(JSON, pieces)

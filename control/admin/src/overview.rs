@@ -5,9 +5,10 @@ use crate::master_view::SegmentInfo;
 use crate::shared::RouteContext;
 use crate::{answer, cluster};
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
-use perigee_metrics::{Samples, SegmentNumbers};
+use perigee_metrics::{Samples, SegmentNumbers, exposition};
 use serde::Serialize;
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -46,7 +47,10 @@ pub(crate) async fn ready(State(shared): State<RouteContext>) -> Response {
     }
 }
 
-pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Response, Response> {
+pub(crate) async fn metrics(
+    State(shared): State<RouteContext>,
+    headers: HeaderMap,
+) -> Result<Response, Response> {
     let tenants = shared.ask(|plane| plane.tenants(None)).await?;
     let asked = shared.ask(|plane| Ok((plane.numbers()?, plane.segments(None)?, plane.cells())));
     // No scrape at all is better than counters that fall to 0 and come back.
@@ -64,7 +68,12 @@ pub(crate) async fn metrics(State(shared): State<RouteContext>) -> Result<Respon
     samples.value("perigee_kv_events_dropped_total", &[], events.dropped_events);
     samples.value("perigee_kv_events_subscribers", &[], events.subscribers);
     cluster::add_samples(&shared, &mut samples);
-    Ok(answer::text_pieces(samples.pieces()))
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    Ok(if accepts.is_some_and(exposition::wants_openmetrics) {
+        answer::openmetrics_pieces(samples.openmetrics_pieces())
+    } else {
+        answer::text_pieces(samples.pieces())
+    })
 }
 
 fn numbers_of(segment: &SegmentInfo) -> SegmentNumbers {

@@ -297,10 +297,10 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         active_clients: clients as u64,
         parked_bytes: gauges.parked_bytes,
         staging_bytes: gauges.staging_bytes,
-        value_sizes: HistogramTotals {
-            counts: counters.value_bytes_buckets.to_vec(),
-            sum: counters.value_bytes_sum,
-        },
+        value_sizes: HistogramTotals::of(
+            counters.value_bytes_buckets.to_vec(),
+            counters.value_bytes_sum,
+        ),
         allocation_failures: counters.alloc_failures,
         partial_allocations: counters.partial_allocations,
         memory_hits: counters.cache_hits,

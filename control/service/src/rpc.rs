@@ -1,5 +1,6 @@
 //! The RPC port of one shard: connections, calls, answers.
 
+mod address_calls;
 mod call;
 mod codec;
 mod connection;

@@ -4,8 +4,8 @@
 use crate::summary::summary_text;
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
@@ -53,7 +53,7 @@ impl StoreSlot {
     }
 
     /// The metrics, unless the store is not to show any.
-    fn metrics(&self) -> Option<String> {
+    fn metrics(&self) -> Option<Samples> {
         let nothing = ClientCells::default();
         let store = self.store.get();
         if store.is_some_and(|store| !store.shows_metrics()) {
@@ -62,7 +62,7 @@ impl StoreSlot {
         let cells = store.map_or(&nothing, |store| store.cells());
         let mut samples = Samples::of_client([cells], "real", build_info());
         samples.add_disks(&store.map(|store| store.disk_numbers()).unwrap_or_default());
-        Some(samples.render())
+        Some(samples)
     }
 }
 
@@ -121,12 +121,17 @@ async fn ready(State(slot): State<StoreSlot>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()
 }
 
-async fn metrics(State(slot): State<StoreSlot>) -> Response {
-    shown(exposition::CONTENT_TYPE, slot.metrics())
+async fn metrics(State(slot): State<StoreSlot>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if accepts.is_some_and(exposition::wants_openmetrics) {
+        let text = slot.metrics().map(Samples::render_openmetrics);
+        return shown(exposition::OPENMETRICS_CONTENT_TYPE, text);
+    }
+    shown(exposition::CONTENT_TYPE, slot.metrics().map(Samples::render))
 }
 
 async fn summary(State(slot): State<StoreSlot>) -> Response {
-    shown("text/plain", slot.metrics().map(|metrics| summary_text(&metrics)))
+    shown("text/plain", slot.metrics().map(|metrics| summary_text(&metrics.render())))
 }
 
 fn shown(content_type: &'static str, text: Option<String>) -> Response {

@@ -31,7 +31,7 @@ impl Store {
             .collect();
         let results = self.read_located_ranges(&self.locate(&keys), &indices, requests);
         let bytes = results.iter().filter_map(|result| result.as_ref().ok()).sum();
-        traced.end(keys.first().copied(), results.iter().map(verdict_on), bytes);
+        traced.end(&self.cells, keys.first().copied(), results.iter().map(verdict_on), bytes);
         results
     }
 

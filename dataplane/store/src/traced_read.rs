@@ -23,11 +23,11 @@ impl Store {
 
 impl TracedRead {
     /// It is over: what was looked up, and what came of the bytes of those that were found.
-    pub fn end(self, keys: &[&str], lookup: &Lookup, read: &[Result<u64, Status>]) {
+    pub fn end(self, store: &Store, keys: &[&str], lookup: &Lookup, read: &[Result<u64, Status>]) {
         let bytes = read.iter().flatten().sum();
         let found = (0..lookup.len()).map(|index| verdict_on(&lookup.object(index)));
         let failed = found.chain(read.iter().map(verdict_on)).find(|status| *status != Status::Ok);
         let status = failed.unwrap_or(Status::Ok);
-        self.0.end(keys.first().copied(), keys.iter().map(|_| status), bytes);
+        self.0.end(&store.cells, keys.first().copied(), keys.iter().map(|_| status), bytes);
     }
 }

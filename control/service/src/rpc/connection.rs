@@ -7,6 +7,7 @@ use super::{RpcConnection, dispatch, follow_calls, key_calls};
 use crate::cluster::ControlShard;
 use flatbuffers::FlatBufferBuilder;
 use perigee_activity::{Span, SpanKind, answered};
+use perigee_metrics::RpcKind;
 use perigee_port::{FrameBudget, Frames, greet};
 use perigee_schemas::Status;
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
@@ -63,9 +64,12 @@ pub(super) async fn serve<E: Environment>(
         if !caller.state.is_some() {
             shard.flush_records().await;
         }
-        let times = traced.map(|call| call.end(caller, header.kind, answered.is_ok()).encode());
+        let times = traced.map(|call| {
+            let counted = answered.as_ref().ok().copied();
+            call.end(shard, caller, header.kind, counted).encode()
+        });
         let answer = match answered {
-            Ok(()) => reply(header.request, builder.finished_data(), times.as_ref()),
+            Ok(_) => reply(header.request, builder.finished_data(), times.as_ref()),
             Err(refusal) => {
                 shard.cells.protocol_errors.add(1);
                 encode_failure(header.request, refusal.status, &refusal.message)
@@ -91,24 +95,28 @@ impl AnsweredCall {
         Self { context, begun: environment.now(), waited: environment.core_wait() }
     }
 
-    /// What it has cost up to now.
+    /// What it has cost up to now. `counted` is as what it counts, if it went well.
     fn end<E: Environment>(
         self,
+        shard: &ControlShard<E>,
         caller: &RpcConnection<E>,
         kind: MessageKind,
-        went_well: bool,
+        counted: Option<RpcKind>,
     ) -> ServiceTimes {
         let now = caller.environment().now();
         let took = now.saturating_sub(self.begun);
         let waited_ns = nanoseconds(self.waited);
         let about = (SpanKind::Answered, kind as u16, 0);
-        answered(self.context, about, (took, now), || {
+        let is_kept = answered(self.context, about, (took, now), || {
             let peer = caller.address().map(|address| address.to_string());
             let mut span = Span::new(SpanKind::Answered, "", &peer.unwrap_or_default());
             (span.waited_ns, span.served_ns) = (waited_ns, nanoseconds(took));
-            span.status = if went_well { 0 } else { Status::InvalidParams.code() };
+            span.status = if counted.is_some() { 0 } else { Status::InvalidParams.code() };
             span
         });
+        if let Some(kind) = counted.filter(|_| is_kept) {
+            shard.cells.show_call(kind, self.context.id, nanoseconds(took));
+        }
         ServiceTimes { waited_ns, served_ns: nanoseconds(took) }
     }
 }

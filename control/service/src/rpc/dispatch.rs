@@ -2,22 +2,23 @@
 
 use super::call::{CallRefusal, ReplyBuilder};
 use super::{
-    RpcConnection, disk_calls, follow_calls, key_calls, move_calls, segment_calls, set_calls,
-    task_calls,
+    RpcConnection, address_calls, disk_calls, follow_calls, key_calls, move_calls, segment_calls,
+    set_calls, task_calls,
 };
 use crate::cluster::ControlShard;
+use perigee_metrics::RpcKind;
 use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
 use perigee_shard::Environment;
 
-/// Answers one call into `builder`.
+/// Answers one call into `builder`, and says as what it counts.
 pub(super) async fn answer<E: Environment>(
     shard: &ControlShard<E>,
     caller: &RpcConnection<E>,
     kind: MessageKind,
     body: &[u8],
     builder: &mut ReplyBuilder,
-) -> Result<(), CallRefusal> {
+) -> Result<RpcKind, CallRefusal> {
     let start = shard.environment.now();
     let tally = match kind {
         MessageKind::Exist => key_calls::exist(shard, body, builder).await?,
@@ -39,6 +40,7 @@ pub(super) async fn answer<E: Environment>(
         MessageKind::EndMoves => move_calls::end(shard, body, builder).await?,
         MessageKind::CreateTask => task_calls::create(shard, body, builder).await?,
         MessageKind::QueryTask => task_calls::query(shard, body, builder).await?,
+        MessageKind::QueryAddresses => address_calls::query(shard, body, builder).await?,
         MessageKind::Follow => follow_calls::follow(shard, caller, body, builder)?,
         MessageKind::Announce => follow_calls::announce(shard, caller, body, builder)?,
         MessageKind::FetchDemotions => disk_calls::fetch_demotions(shard, body, builder).await?,
@@ -68,5 +70,5 @@ pub(super) async fn answer<E: Environment>(
     let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     shard.cells.record_batch(tally.kind, tally.items, tally.failed, elapsed_ns);
     shard.cells.busy_ns.add(elapsed_ns);
-    Ok(())
+    Ok(tally.kind)
 }

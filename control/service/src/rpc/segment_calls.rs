@@ -78,7 +78,7 @@ pub(super) async fn unmount(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::UnmountRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let ids = identities(request.segment_high(), request.segment_low())?;
+    let ids = identities(request.segment_high(), request.segment_low(), "segments")?;
     let codes = shard.unmount(client, ids, request.grace_ms()).await;
     finish_status(builder, &codes);
     Ok(CallCounts::one(RpcKind::UnmountSegment, codes.iter().all(|code| *code == 0)))
@@ -92,7 +92,7 @@ pub(super) async fn ping<E: Environment>(
 ) -> Result<CallCounts, CallRefusal> {
     let request = decode::<master::PingRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
-    let held = identities(request.segment_high(), request.segment_low())?;
+    let held = identities(request.segment_high(), request.segment_low(), "segments")?;
     let held = held.into_iter().map(|id| id.0).collect();
     let usable = request.usable_bytes();
     let usable = usable.map_or_else(Vec::new, |list| list.iter().collect());
@@ -213,18 +213,19 @@ fn no_page(status: Status) -> CallRefusal {
     CallRefusal::new(status, "Too many listings are under way; ask again")
 }
 
-/// Segments that two columns name.
-fn identities(
+/// Segments or clients, as `what` says, that two columns name.
+pub(super) fn identities(
     high: Option<IdentityWords<'_>>,
     low: Option<IdentityWords<'_>>,
+    what: &str,
 ) -> Result<Vec<Identity>, CallRefusal> {
     let count =
         |halves: &Option<IdentityWords<'_>>| halves.as_ref().map_or(0, flatbuffers::Vector::len);
-    within_limit(count(&high), "segments")?;
+    within_limit(count(&high), what)?;
     if count(&high) != count(&low) {
         return Err(CallRefusal::new(
             Status::InvalidParams,
-            "The columns of segment identities differ in length",
+            format!("The columns of identities of {what} differ in length"),
         ));
     }
     let halves = high.iter().flatten().zip(low.iter().flatten());

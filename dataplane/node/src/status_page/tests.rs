@@ -37,6 +37,18 @@ fn metrics_and_their_summary_are_served_before_the_store_is_open() {
 }
 
 #[test]
+fn openmetrics_is_served_to_those_who_ask() {
+    let page = page();
+    let url = format!("http://{}/metrics", page.local_addr());
+    let request = ureq::get(&url).header("accept", "application/openmetrics-text;version=1.0.0");
+    let mut answer = request.call().unwrap();
+    let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    assert!(answer.body_mut().read_to_string().unwrap().ends_with("# EOF\n"));
+    page.stop();
+}
+
+#[test]
 fn unknown_routes_are_not_found() {
     let page = page();
     assert_eq!(get_with(&page, "/"), (404, "404 Not Found".to_owned()));

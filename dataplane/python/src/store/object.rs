@@ -143,7 +143,7 @@ impl StoreClient {
                 values[*index] = None;
             }
         }
-        traced.end(keys, &lookup, &results);
+        traced.end(session.store(), keys, &lookup, &results);
         Ok(values)
     }
 
@@ -181,7 +181,7 @@ fn read_owned(session: &StoreSession, keys: &[&str]) -> Vec<Option<OwnedBytes>> 
             owned[*index] = None;
         }
     }
-    traced.end(keys, &lookup, &results);
+    traced.end(session.store(), keys, &lookup, &results);
     owned
 }
 
