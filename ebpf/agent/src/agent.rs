@@ -5,16 +5,15 @@ use crate::collector::Collector;
 use crate::explain::SourceState;
 use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
-use crate::otlp::OtlpExporter;
+use crate::otlp::{ExportQueue, OtlpExporter, OtlpTarget};
 use crate::reporter::ClusterReporter;
-use crate::traces::SpanEntry;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
 use perigee_mesh::MeshServer;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
 /// Why an agent does not start.
@@ -71,8 +70,8 @@ impl Agent {
                 .map_err(AgentError::Thread)
         };
         let reporter = options.report_to.as_ref().map(reported).transpose()?;
-        let exported = |collector: &String| {
-            OtlpExporter::start(collector.clone(), Arc::clone(&board)).map_err(AgentError::Thread)
+        let exported = |target: &OtlpTarget| {
+            OtlpExporter::start(target.clone(), Arc::clone(&board)).map_err(AgentError::Thread)
         };
         let exporter = options.otlp.as_ref().map(exported).transpose()?;
         let queue = exporter.as_ref().and_then(OtlpExporter::queue);
@@ -132,21 +131,19 @@ fn reachable_port(address: SocketAddr) -> Option<u16> {
 fn collect(
     mut collector: Collector,
     board: &SnapshotBoard,
-    exported: Option<&SyncSender<Vec<SpanEntry>>>,
+    exported: Option<&ExportQueue>,
     stopped: &Receiver<()>,
 ) {
     let mut logged = BTreeMap::new();
     loop {
-        let snapshot = collector.collect();
+        let counts = exported.map(ExportQueue::counts);
+        let snapshot = collector.collect_with(counts);
         log_changes(&mut logged, &snapshot.sources);
         // Before it is served: if the agent is killed, the next one starts from no less than was
         // seen.
         collector.save();
         let spans = collector.new_spans();
-        if let Some(queue) = exported.filter(|_| !spans.is_empty()) {
-            // A collector that is too slow gets the next ones.
-            let _ = queue.try_send(spans.clone());
-        }
+        exported.into_iter().for_each(|queue| queue.put(&spans));
         board.keep(spans);
         board.put(snapshot);
         match stopped.recv_timeout(INTERVAL) {

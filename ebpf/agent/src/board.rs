@@ -1,5 +1,6 @@
 //! What the agent shows to its web server. Invariant: one writer, many readers.
 
+use crate::exemplars::Exemplars;
 use crate::host;
 use crate::limits::STOP_DEADLINE;
 use crate::recorder::{HistoryWindow, Recorder};
@@ -18,6 +19,7 @@ pub(crate) struct SnapshotBoard {
     /// When the host was read last; the beginning before that.
     read_at: Mutex<Instant>,
     traces: Mutex<TraceStore>,
+    exemplars: Mutex<Exemplars>,
     /// The master that this agent reports to.
     cluster: Option<String>,
 }
@@ -31,6 +33,7 @@ impl SnapshotBoard {
             history: Mutex::new(Recorder::open(state)),
             read_at: Mutex::new(Instant::now()),
             traces: Mutex::default(),
+            exemplars: Mutex::default(),
             cluster,
         }
     }
@@ -55,7 +58,13 @@ impl SnapshotBoard {
 
     /// Holds spans of requests.
     pub(crate) fn keep(&self, spans: Vec<SpanEntry>) {
+        self.exemplars.lock().unwrap_or_else(PoisonError::into_inner).add(&spans);
         self.traces.lock().unwrap_or_else(PoisonError::into_inner).add(spans);
+    }
+
+    /// Requests that stand for values of histograms.
+    pub(crate) fn exemplars(&self) -> Exemplars {
+        self.exemplars.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What is held of requests.

@@ -16,6 +16,7 @@ use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};
 use crate::ledger::{self, Ledger};
 use crate::limits::URING_TURNS;
 use crate::options::AgentOptions;
+use crate::otlp::ExportCounts;
 use crate::persisted::StateFolder;
 use crate::slow::SlowDetector;
 use crate::snapshot::{ProcessSeries, Snapshot};
@@ -94,6 +95,11 @@ impl Collector {
 
     /// Reads everything once.
     pub fn collect(&mut self) -> Snapshot {
+        self.collect_with(None)
+    }
+
+    /// Reads everything once, with what became of exported spans.
+    pub(crate) fn collect_with(&mut self, exported: Option<&ExportCounts>) -> Snapshot {
         let begun = Instant::now();
         let roots = self.options.roots.clone();
         let topology = Topology::discover(&roots);
@@ -122,6 +128,10 @@ impl Collector {
         self.spans.read(&snapshot.host, &pages, &found, self.network);
         let [lost] = self.ledger.total(&ledger::name("lost", ["spans"]), [self.spans.lost()]);
         snapshot.lost.insert("spans".to_owned(), lost);
+        for (result, count) in exported.into_iter().flat_map(ExportCounts::results) {
+            let [total] = self.ledger.total(&ledger::name("exported", [result]), [count]);
+            snapshot.exported_spans.insert(result.to_owned(), total);
+        }
         self.ledger.end();
         self.judge(&mut snapshot, &found.processes);
         self.turn += 1;

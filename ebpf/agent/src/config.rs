@@ -1,6 +1,7 @@
 //! Settings of `perigee agent`. Invariant: the defaults are those of [`AgentOptions`].
 
 use crate::options::AgentOptions;
+use crate::otlp::OtlpTarget;
 use perigee_activity::PageDirectory;
 use perigee_flags::{
     Flag, FlagError, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, Settings,
@@ -15,8 +16,6 @@ use std::time::Duration;
 const PORT_MAX: i128 = 65_535;
 /// The usual port of measurements.
 const CHECK_PORT: &str = "9306";
-/// The standard variable for a collector.
-const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The usual HTTP port of a master.
 const MASTER_PORT: u16 = 9003;
 /// Longest threshold of a slow batch: a minute.
@@ -46,7 +45,7 @@ const FLAGS: &[Flag] = &[
     Flag::new("report_to", ValueKind::Text, "",
         "HOST or HOST:PORT of a master's HTTP port (9003) that gets links and suspects of this host; empty reports to none"),
     Flag::new("otlp_endpoint", ValueKind::Text, "",
-        "Collector of OpenTelemetry, such as http://HOST:4318, that gets kept spans and metrics over HTTP; empty asks OTEL_EXPORTER_OTLP_ENDPOINT, else exports nothing"),
+        "Collector of OpenTelemetry, such as http://HOST:4318, that gets kept spans and metrics (OTLP over HTTP); empty asks OTEL_EXPORTER_OTLP_ENDPOINT, else exports nothing"),
     Flag::new("check_host", ValueKind::Text, "",
         "Address on which `perigee check` of others may measure this host, such as 0.0.0.0; empty lets none"),
     Flag::new("check_port", ValueKind::Int32, CHECK_PORT, "Port of that, the same on all hosts").within(0, PORT_MAX),
@@ -112,11 +111,12 @@ impl AgentConfig {
             "json" => OutputFormat::Json,
             _ => OutputFormat::Text,
         };
+        let mut warnings = settings.warnings().to_vec();
         Ok(AgentStart::Serve(Box::new(Self {
-            options: options(&settings, environment)?,
+            options: options(&settings, environment, &mut warnings)?,
             explain: settings.bool("explain").then_some(format),
             log: LogSettings::from_settings(&settings),
-            warnings: settings.warnings().to_vec(),
+            warnings,
         })))
     }
 }
@@ -124,6 +124,7 @@ impl AgentConfig {
 fn options(
     settings: &Settings,
     environment: &ProcessEnvironment,
+    warnings: &mut Vec<String>,
 ) -> Result<AgentOptions, FlagError> {
     let address = address_of("host", settings.text("host"))?;
     let check = match settings.text("check_host") {
@@ -150,24 +151,9 @@ fn options(
         measure_costs: settings.bool("measure_costs"),
         interfaces,
         report_to: settings.optional_text("report_to").map(with_port),
-        otlp: otlp(settings, environment)?,
+        otlp: OtlpTarget::of(settings.optional_text("otlp_endpoint"), environment, warnings)?,
         check,
     })
-}
-
-/// Where spans and metrics are exported to.
-fn otlp(
-    settings: &Settings,
-    environment: &ProcessEnvironment,
-) -> Result<Option<String>, FlagError> {
-    let standard = environment.get(OTLP_VARIABLE);
-    let endpoint = settings.optional_text("otlp_endpoint").or(standard);
-    match endpoint {
-        Some(text) if !text.starts_with("http://") => Err(FlagError::Conflict(format!(
-            "The otlp_endpoint `{text}` is none; write one such as http://127.0.0.1:4318 (without TLS)"
-        ))),
-        endpoint => Ok(endpoint.map(str::to_owned)),
-    }
 }
 
 /// The master's HTTP port is the usual one where none is given.
@@ -240,19 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_the_flags_or_the_standard_variables() {
-        let with = |variable: &str, arguments: &[String]| {
-            let environment = ProcessEnvironment::of(&[(OTLP_VARIABLE, variable)]);
-            match AgentConfig::load(arguments, &environment)? {
-                AgentStart::Serve(config) => Ok(config.options.otlp),
+    fn only_the_flag_for_a_collector_is_refused() {
+        let with = |arguments: &[&str], variable: &str| {
+            let environment = ProcessEnvironment::of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", variable)]);
+            let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+            match AgentConfig::load(&arguments, &environment)? {
+                AgentStart::Serve(config) => Ok((config.options.otlp, config.warnings)),
                 AgentStart::Print(text) => panic!("printed {text}"),
             }
         };
-        let flag = ["--otlp_endpoint=http://a:1".to_owned()];
-        assert_eq!(with("", &[]).unwrap(), None);
-        assert_eq!(with("http://b:2", &[]).unwrap().as_deref(), Some("http://b:2"));
-        assert_eq!(with("http://b:2", &flag).unwrap().as_deref(), Some("http://a:1"));
-        let error: FlagError = with("b:2", &[]).unwrap_err();
+        let (target, warnings) = with(&[], "collector:4317").unwrap();
+        assert!(target.is_none() && warnings.len() == 1, "{warnings:?}");
+        let (target, warnings) = with(&["--otlp_endpoint=http://a:1"], "collector:4317").unwrap();
+        assert_eq!((target.is_some(), warnings), (true, Vec::new()));
+        let error: FlagError = with(&["--otlp_endpoint=b:2"], "").unwrap_err();
         assert!(error.to_string().contains("http://127.0.0.1:4318"), "{error}");
     }
 

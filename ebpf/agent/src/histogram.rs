@@ -107,7 +107,7 @@ impl Distribution {
             let index = bounds.partition_point(|bound| *bound < upper);
             counts[index] = u64::saturating_add(counts[index], *count);
         }
-        HistogramTotals { counts, sum: self.sum_ns }
+        HistogramTotals::of(counts, self.sum_ns)
     }
 }
 

@@ -10,6 +10,7 @@ mod agent;
 mod board;
 mod collector;
 mod config;
+mod exemplars;
 mod explain;
 mod histogram;
 mod host;
@@ -32,6 +33,7 @@ pub use config::{AGENT, AgentConfig, AgentStart, OutputFormat};
 pub use explain::{SourceState, explain_text};
 pub use histogram::Distribution;
 pub use options::AgentOptions;
+pub use otlp::OtlpTarget;
 pub use perigee_probe_loader::is_built as has_probes;
 pub use snapshot::{
     BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, PastSuspect,

@@ -18,8 +18,20 @@ pub(crate) const URING_TURNS: u64 = 8;
 pub(crate) const OTLP_DEADLINE: Duration = Duration::from_secs(3);
 /// How often metrics are exported.
 pub(crate) const OTLP_METRICS_PERIOD: Duration = Duration::from_secs(10);
-/// Readings of spans that wait to be exported; further ones are not.
+/// Readings of spans that wait for the exporter; further ones are not exported.
 pub(crate) const OTLP_QUEUE_LENGTH: usize = 32;
+/// Spans that wait for a collector: about 8 MB; further ones push the oldest out.
+pub(crate) const OTLP_SPANS_WAITING_MAX: usize = 16_384;
+/// Spans of one request to a collector.
+pub(crate) const OTLP_SPANS_PER_REQUEST: usize = 2048;
+/// The pause after a first request that a collector did not take; each further one doubles it.
+pub(crate) const OTLP_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause by that.
+pub(crate) const OTLP_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The longest pause that a collector may ask for.
+pub(crate) const OTLP_WANTED_PAUSE_MAX: Duration = Duration::from_mins(10);
+/// What is read of a collector's answer.
+pub(crate) const OTLP_ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Spans of requests that are held: about 8 MB.
 pub(crate) const TRACE_SPANS_MAX: usize = 16_384;
 /// Calls whose spans are in one answer to who names no request.

@@ -1,23 +1,24 @@
 //! A snapshot as metrics. The catalogue decides names, labels and buckets; a test checks that
 //! nothing here is refused.
 
+use crate::exemplars::Exemplars;
 use crate::histogram::Distribution;
 use crate::snapshot::{NicSeries, Snapshot};
 use perigee_activity::SocketCounters;
-use perigee_metrics::{MetricSource, Samples};
+use perigee_metrics::{HistogramTotals, MetricSource, Samples};
 use std::collections::BTreeMap;
 
 /// Where the time of an operation goes after the queue, as the `stage` label has it.
 const FLOW_STAGES: [&str; 4] = ["wire", "peer_wait", "peer_copy", "peer_disk"];
 
-/// All samples of a snapshot.
-pub(crate) fn samples(snapshot: &Snapshot) -> Samples {
+/// All samples of a snapshot, with requests that stand for values.
+pub(crate) fn samples(snapshot: &Snapshot, exemplars: &Exemplars) -> Samples {
     let mut samples = Samples::new(MetricSource::Agent);
     samples.value("perigee_agent_info", &[&snapshot.version, &snapshot.host], 1);
     samples.value("perigee_agent_processes", &[], snapshot.processes.len());
     samples.value("perigee_agent_collect_seconds", &[], seconds(snapshot.collect_ns));
     snapshot.nics.iter().for_each(|nic| add_nic(&mut samples, nic));
-    add_flows(&mut samples, snapshot);
+    add_flows(&mut samples, snapshot, exemplars);
     add_tcp(&mut samples, snapshot);
     add_links(&mut samples, snapshot);
     add_host(&mut samples, snapshot);
@@ -57,7 +58,7 @@ fn add_nic(samples: &mut Samples, nic: &NicSeries) {
 }
 
 /// Sums over programs and shards for the NIC's view, over NICs for the shard's view.
-fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
+fn add_flows(samples: &mut Samples, snapshot: &Snapshot, exemplars: &Exemplars) {
     type Numbers = ([u64; 10], Distribution);
     let mut devices: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
     let mut shards: BTreeMap<[&str; 3], Numbers> = BTreeMap::new();
@@ -92,7 +93,8 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot) {
         samples.value("perigee_flow_retries_total", &labels, retries);
         samples.value("perigee_flow_queue_seconds_total", &labels, seconds(queue_ns));
         samples.value("perigee_flow_depth", &labels, depth);
-        samples.histogram("perigee_flow_latency_seconds", &labels, &latency.totals());
+        let totals = HistogramTotals { exemplars: exemplars.of_flow(labels), ..latency.totals() };
+        samples.histogram("perigee_flow_latency_seconds", &labels, &totals);
         let [device, route, direction] = labels;
         for (stage, spent_ns) in FLOW_STAGES.into_iter().zip(stages) {
             let labels = [device, route, direction, stage];
@@ -205,6 +207,9 @@ fn add_probes(samples: &mut Samples, snapshot: &Snapshot) {
         let labels = [probe.probe.as_str(), &probe.program];
         samples.value("perigee_probe_runs_total", &labels, probe.runs);
         samples.value("perigee_probe_run_seconds_total", &labels, seconds(probe.run_ns));
+    }
+    for (result, count) in &snapshot.exported_spans {
+        samples.value("perigee_agent_exported_spans_total", &[result], count);
     }
     for (reason, count) in &snapshot.lost {
         samples.value("perigee_probe_lost_total", &[reason], count);

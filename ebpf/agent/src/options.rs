@@ -1,5 +1,6 @@
 //! Options of an agent.
 
+use crate::otlp::OtlpTarget;
 use perigee_activity::PageDirectory;
 use perigee_topology::Roots;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,8 +30,8 @@ pub struct AgentOptions {
     pub interfaces: Vec<String>,
     /// `HOST:PORT` of a master's HTTP port that gets links and suspects; `None` reports to none.
     pub report_to: Option<String>,
-    /// A collector of OpenTelemetry, such as `http://HOST:4318`; `None` exports nothing.
-    pub otlp: Option<String>,
+    /// A collector of OpenTelemetry that gets kept spans and metrics; `None` exports nothing.
+    pub otlp: Option<OtlpTarget>,
     /// Where others may measure this host; `None` lets none.
     pub check: Option<SocketAddr>,
 }

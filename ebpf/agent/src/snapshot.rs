@@ -54,6 +54,10 @@ pub struct Snapshot {
     pub probes: Vec<ProbeSeries>,
     /// Events that a probe could not count, by reason.
     pub lost: BTreeMap<String, u64>,
+    /// What became of spans for a collector: `sent`, `refused` by it, `dropped` while it was away.
+    /// Empty where nothing is exported.
+    #[serde(default)]
+    pub exported_spans: BTreeMap<String, u64>,
     /// What can be seen on this host and what cannot, and why.
     pub sources: Vec<SourceState>,
     /// How long it took to make this snapshot, in nanoseconds.

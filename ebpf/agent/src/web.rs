@@ -68,13 +68,13 @@ async fn last(board: Arc<SnapshotBoard>) -> Result<Arc<Snapshot>, Response> {
 }
 
 async fn metrics(State(board): State<Arc<SnapshotBoard>>, headers: HeaderMap) -> Response {
-    let snapshot = match last(board).await {
+    let snapshot = match last(Arc::clone(&board)).await {
         Ok(snapshot) => snapshot,
         Err(response) => return response,
     };
-    let samples = samples(&snapshot);
+    let samples = samples(&snapshot, &board.exemplars());
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    if accepts.is_some_and(|accepts| accepts.contains("application/openmetrics-text")) {
+    if accepts.is_some_and(exposition::wants_openmetrics) {
         let headers = [(CONTENT_TYPE, exposition::OPENMETRICS_CONTENT_TYPE)];
         return (headers, samples.render_openmetrics()).into_response();
     }

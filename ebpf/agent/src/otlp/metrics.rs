@@ -1,15 +1,18 @@
-//! Metrics as the protocol has them, made of the text that Prometheus gets: one list of names and
-//! values for both. Invariant: a line that is none of ours is left out, never an error.
+//! Metrics as the protocol has them, made of the text that Prometheus gets as OpenMetrics: one list
+//! of names, values and exemplars for both. Invariant: a line that is none of ours is left out,
+//! never an error.
 
-use super::value::{resource, scope, text};
+use super::value::{scope, text};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
-    ResourceMetrics, ScopeMetrics, Sum,
+    AggregationTemporality, Exemplar, Gauge, Histogram, HistogramDataPoint, Metric,
+    NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum, exemplar,
 };
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use perigee_metrics::catalogue;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,18 +31,23 @@ struct FamilyLines<'a> {
 struct HistogramLines {
     /// Upper bounds and how many values are at most that.
     buckets: Vec<(f64, f64)>,
+    exemplars: Vec<Exemplar>,
     sum: f64,
     count: f64,
 }
 
 /// A request with all that stands in the text of a scrape.
-pub(super) fn request(text: &str, taken: Duration, host: &str) -> ExportMetricsServiceRequest {
+pub(super) fn request(
+    text: &str,
+    taken: Duration,
+    resource: Resource,
+) -> ExportMetricsServiceRequest {
     let taken_ns = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
     let families = families(text).into_iter();
     let metrics = families.filter_map(|(name, family)| family.metric(name, taken_ns)).collect();
     ExportMetricsServiceRequest {
         resource_metrics: vec![ResourceMetrics {
-            resource: Some(resource(host, "perigee-agent", None)),
+            resource: Some(resource),
             scope_metrics: vec![ScopeMetrics {
                 scope: Some(scope()),
                 metrics,
@@ -59,8 +67,11 @@ fn families(text: &str) -> BTreeMap<&str, FamilyLines<'_>> {
         } else if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap_or((rest, ""));
             families.entry(name).or_default().help = help;
-        } else if let Some((name, labels, value)) = series(line) {
-            add(&mut families, name, labels, value);
+        } else if !line.starts_with('#') {
+            let (line, exemplar) = with_exemplar(line);
+            if let Some((name, labels, value)) = series(line) {
+                add(&mut families, name, labels, value, exemplar);
+            }
         }
     }
     families
@@ -71,8 +82,11 @@ fn add<'a>(
     name: &'a str,
     mut labels: Labels,
     value: f64,
+    exemplar: Option<Exemplar>,
 ) {
-    if let Some(family) = families.get_mut(name) {
+    // A counter is named without the ending of its samples.
+    let family = name.strip_suffix("_total").unwrap_or(name);
+    if let Some(family) = families.get_mut(family) {
         return family.values.push((labels, value));
     }
     let part = ["_bucket", "_sum", "_count"].into_iter().find(|part| name.ends_with(part));
@@ -85,7 +99,10 @@ fn add<'a>(
     let bound = labels.iter().position(|(key, _)| key == "le").map(|at| labels.remove(at).1);
     let lines = family.histograms.entry(labels).or_default();
     match (part, bound.and_then(|bound| bound.parse().ok())) {
-        ("_bucket", Some(bound)) => lines.buckets.push((bound, value)),
+        ("_bucket", Some(bound)) => {
+            lines.buckets.push((bound, value));
+            lines.exemplars.extend(exemplar);
+        }
         ("_sum", _) => lines.sum = value,
         ("_count", _) => lines.count = value,
         _ => {}
@@ -112,9 +129,30 @@ impl FamilyLines<'_> {
             }
             _ => return None,
         };
+        let name = match self.kind {
+            "counter" => format!("{name}_total"),
+            _ => name.to_owned(),
+        };
         let is_empty = self.values.is_empty() && self.histograms.is_empty();
-        let (name, description) = (name.to_owned(), self.help.to_owned());
-        (!is_empty).then(|| Metric { name, description, data: Some(data), ..Metric::default() })
+        (!is_empty).then(|| Metric {
+            unit: unit(&name),
+            name,
+            description: self.help.to_owned(),
+            data: Some(data),
+            ..Metric::default()
+        })
+    }
+}
+
+/// The unit of a family as UCUM has it; none for what counts nothing, because readers make a ratio
+/// of `1`.
+fn unit(name: &str) -> String {
+    match catalogue::find(name).map(|(_, family)| family.unit) {
+        Some("seconds") => "s".to_owned(),
+        Some("bytes") => "By".to_owned(),
+        Some("bytes_per_second") => "By/s".to_owned(),
+        None | Some("none") => String::new(),
+        Some(things) => format!("{{{things}}}"),
     }
 }
 
@@ -149,6 +187,7 @@ impl HistogramLines {
             sum: Some(self.sum),
             bucket_counts: counts.collect(),
             explicit_bounds: bounds.collect(),
+            exemplars: self.exemplars.clone(),
             ..HistogramDataPoint::default()
         }
     }
@@ -158,11 +197,35 @@ fn attributes(labels: &Labels) -> Vec<KeyValue> {
     labels.iter().map(|(key, value)| text(key, value)).collect()
 }
 
+/// A line without the exemplar behind it.
+fn with_exemplar(line: &str) -> (&str, Option<Exemplar>) {
+    match line.rsplit_once(" # {trace_id=\"") {
+        Some((series, text)) => (series, exemplar(text)),
+        None => (line, None),
+    }
+}
+
+/// What stands behind `trace_id="`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "moments are of our time, and a negative one becomes 0"
+)]
+fn exemplar(text: &str) -> Option<Exemplar> {
+    let (trace, rest) = text.split_once("\"} ")?;
+    let (value, seconds) = rest.split_once(' ')?;
+    let trace = u128::from_str_radix(trace, 16).ok()?;
+    let seconds: f64 = seconds.parse().ok()?;
+    Some(Exemplar {
+        time_unix_nano: (seconds * 1e3).round() as u64 * 1_000_000,
+        trace_id: trace.to_be_bytes().to_vec(),
+        value: Some(exemplar::Value::AsDouble(value.parse().ok()?)),
+        ..Exemplar::default()
+    })
+}
+
 /// Name, labels and value of a line.
 fn series(line: &str) -> Option<(&str, Labels, f64)> {
-    if line.starts_with('#') {
-        return None;
-    }
     let (series, value) = line.rsplit_once(' ')?;
     let value = value.parse().ok()?;
     match series.split_once('{') {

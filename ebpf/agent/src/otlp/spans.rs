@@ -1,7 +1,7 @@
 //! Spans as the protocol has them. Invariant: names of spans and requests stay what `perigee trace`
 //! shows.
 
-use super::value::{number, resource, scope, text};
+use super::value::{number, of_process, scope, text};
 use crate::traces::SpanEntry;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -12,14 +12,17 @@ use perigee_schemas::Status as CallStatus;
 use std::collections::BTreeMap;
 
 /// A request with all of these, process by process.
-pub(super) fn request(spans: &[SpanEntry]) -> ExportTraceServiceRequest {
+pub(super) fn request(
+    spans: &[SpanEntry],
+    given: &[(String, String)],
+) -> ExportTraceServiceRequest {
     let mut processes: BTreeMap<_, Vec<Span>> = BTreeMap::new();
     for span in spans {
         let process = (span.host.as_str(), span.program.as_str(), span.pid);
         processes.entry(process).or_default().push(converted(span));
     }
     let resource_spans = processes.into_iter().map(|((host, program, pid), spans)| ResourceSpans {
-        resource: Some(resource(host, program, Some(pid))),
+        resource: Some(of_process(host, program, pid, given)),
         scope_spans: vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }],
         ..ResourceSpans::default()
     });

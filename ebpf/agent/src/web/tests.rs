@@ -2,6 +2,7 @@
 
 use super::{STALLED, stalled};
 use crate::board::SnapshotBoard;
+use crate::exemplars::Exemplars;
 use crate::{Agent, AgentOptions};
 use perigee_activity::{Direction, Page, PageDirectory, Route, Slot, SlotKey, Stages};
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ fn nothing_the_agent_serves_is_unknown_to_the_catalogue() {
     assert!(text.contains("\"flows\""));
     let mut collector =
         crate::Collector::new(AgentOptions { state: None, ..AgentOptions::default() });
-    let samples = crate::metrics::samples(&collector.collect());
+    let samples = crate::metrics::samples(&collector.collect(), &Exemplars::default());
     assert_eq!(samples.refused(), Vec::<String>::new());
 }
 

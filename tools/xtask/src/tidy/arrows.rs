@@ -30,7 +30,7 @@ const SEAMS: [(&str, &[&str]); 10] = [
     ("libloading", &["dataplane/verbs", "dataplane/device"]),
     ("pyo3", &["dataplane/python"]),
     ("redis", &["dataplane/discovery"]),
-    ("rustls", &["dataplane/discovery"]),
+    ("rustls", &["dataplane/discovery", "ebpf/agent"]),
     (
         "tokio",
         &[

@@ -1,0 +1,82 @@
+//! Kept requests that stand for values of the agent's histograms. Invariant: no more series than
+//! the agent has flows, each with a request per bucket.
+
+use crate::limits::FLOWS_MAX;
+use crate::traces::SpanEntry;
+use perigee_metrics::catalogue::buckets::LOG2_DURATIONS;
+use perigee_metrics::{BucketExemplars, Exemplar};
+use std::collections::BTreeMap;
+
+/// NIC, route, direction.
+type FlowLabels = [String; 3];
+
+/// The last request of each bucket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exemplars {
+    flows: BTreeMap<FlowLabels, BucketExemplars>,
+}
+
+impl Exemplars {
+    /// Takes what spans show of flows. An exchange that stands for several, and one that failed, is
+    /// none of those that were counted.
+    pub(crate) fn add(&mut self, spans: &[SpanEntry]) {
+        for span in spans.iter().filter(|span| span.parts == 1 && span.status == 0) {
+            let direction = match (span.kind.as_str(), span.direction.as_str()) {
+                ("transfer", direction) => direction,
+                // What a peer reads from a node leaves it.
+                ("served", "read") => "write",
+                ("served", "write") => "read",
+                _ => continue,
+            };
+            let Ok(trace) = u128::from_str_radix(&span.trace, 16) else {
+                continue;
+            };
+            let labels = [span.device.clone(), span.route.clone(), direction.to_owned()];
+            if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&labels) {
+                continue;
+            }
+            let value = span.took_ns;
+            let seen_ms = span.began_us.saturating_add(span.took_ns / 1000) / 1000;
+            let exemplars = self.flows.entry(labels).or_default();
+            exemplars.put(LOG2_DURATIONS.place(value), Exemplar { trace, value, seen_ms });
+        }
+    }
+
+    /// Those of a flow.
+    pub(crate) fn of_flow(&self, labels: [&str; 3]) -> BucketExemplars {
+        let found = self.flows.get(&labels.map(str::to_owned));
+        found.cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exchanges_stand_in_the_bucket_of_their_time_on_the_wire() {
+        let span = |kind: &str, trace: u64| SpanEntry {
+            kind: kind.to_owned(),
+            trace: format!("{trace:032x}"),
+            device: "eth0".to_owned(),
+            route: "tcp".to_owned(),
+            direction: "read".to_owned(),
+            parts: 1,
+            took_ns: 1100,
+            queue_ns: 1900,
+            began_us: 7_000_000,
+            ..SpanEntry::default()
+        };
+        let several = SpanEntry { parts: 2, ..span("transfer", 3) };
+        let failed = SpanEntry { status: -1, ..span("transfer", 4) };
+        let mut exemplars = Exemplars::default();
+        exemplars.add(&[span("transfer", 1), span("served", 2), several, failed, span("call", 5)]);
+        let read = exemplars.of_flow(["eth0", "tcp", "read"]);
+        let place = LOG2_DURATIONS.place(1100);
+        let wanted = Exemplar { trace: 1, value: 1100, seen_ms: 7000 };
+        assert_eq!(read.of(place), Some(wanted));
+        let written = exemplars.of_flow(["eth0", "tcp", "write"]);
+        assert_eq!(written.of(place).map(|it| it.trace), Some(2));
+        assert_eq!(exemplars.flows.len(), 2);
+    }
+}
