@@ -82,7 +82,7 @@ class Watched(Cluster):
         self.start_load()
         self.start(
             "prometheus", "prometheus", f"--config.file={self.configuration()}",
-            f"--storage.tsdb.path={self.folder / 'data'}", f"--web.listen-address=127.0.0.1:{self.asked}",
+            "--enable-feature=exemplar-storage", f"--storage.tsdb.path={self.folder / 'data'}", f"--web.listen-address=127.0.0.1:{self.asked}",
         )
         until(lambda: self.ask("instance_device:perigee_flow_latency_seconds:p99_rate1m"), "recorded series")
 

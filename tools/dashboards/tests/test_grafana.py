@@ -46,6 +46,13 @@ def test_a_dashboard_has_what_grafana_asks_for(dashboard):
         assert used <= variables.keys() | {"__rate_interval"}
 
 
+def test_percentiles_of_traced_calls_ask_for_requests_that_stand_for_them(dashboard):
+    targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    traced = re.compile(r"histogram_quantile.*perigee_(flow_latency|rpc_duration|transfer)_seconds_bucket")
+    for target in targets:
+        assert target.get("exemplar", False) == bool(traced.search(target["expr"])), target["expr"]
+
+
 def test_panels_lie_side_by_side_and_none_on_another(dashboard):
     places = [panel["gridPos"] for panel in dashboard["panels"]]
     assert all(place["x"] + place["w"] <= COLUMNS for place in places)
@@ -72,6 +79,9 @@ def test_one_command_brings_up_the_data_source_and_all_dashboards():
     assert FOLDER / mounts[shown] == FOLDER / "grafana"
     home = services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
     assert (FOLDER / mounts[shown] / home.removeprefix(f"{shown}/")).is_file()
+    (exemplars,) = source["datasources"][0]["jsonData"]["exemplarTraceIdDestinations"]
+    assert exemplars["name"] == "trace_id" and "${__value.raw}" in exemplars["url"].replace("$$", "$")
+    assert "--enable-feature=exemplar-storage" in services["prometheus"]["command"]
     assert "/etc/grafana/provisioning" in mounts
     flags = services["prometheus"]["command"]
     assert f"--web.listen-address={source['datasources'][0]['url'].removeprefix('http://')}" in flags

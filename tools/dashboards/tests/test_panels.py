@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from cluster import until
@@ -37,6 +38,16 @@ def test_the_share_of_the_link_is_known_for_every_nic_that_tells_its_speed(watch
     devices = {series["metric"]["device"] for series in watched.ask("instance_device:perigee_nic_utilization:ratio_rate1m")}
     assert {rail.name for rail in watched.rails} | {"mlx5_0"} <= devices
     assert "lo" not in devices
+
+
+@pytest.mark.parametrize("histogram", ["perigee_rpc_duration_seconds", "perigee_flow_latency_seconds"])
+def test_prometheus_keeps_the_requests_that_stand_for_values(watched, histogram):
+    def kept():
+        series = watched.prometheus("query_exemplars", query=f"{histogram}_bucket", start=0, end=2**33)
+        return [one for row in series for one in row["exemplars"]]
+
+    (one, *_) = until(kept, f"exemplars of {histogram}")
+    assert re.fullmatch("[0-9a-f]{32}", one["labels"]["trace_id"]) and float(one["value"]) > 0
 
 
 def test_all_rules_are_loaded_and_none_fails(watched):

@@ -77,12 +77,16 @@ fn draw(panel: &Panel, id: usize) -> Value {
     };
     let heat = matches!(panel.kind, PanelKind::Heatmap);
     let targets = panel.queries.iter().enumerate().map(|(index, query)| {
-        json!({
+        let mut target = json!({
             "refId": char::from(b'A' + (index % 26) as u8).to_string(),
             "expr": chosen(&query.expr), "legendFormat": query.name,
             "format": if heat { "heatmap" } else { "time_series" },
             "datasource": datasource(),
-        })
+        });
+        if has_exemplars(&query.expr) && matches!(panel.kind, PanelKind::Lines) {
+            target["exemplar"] = true.into();
+        }
+        target
     });
     json!({
         "id": id, "type": kind, "title": panel.title,
@@ -92,6 +96,17 @@ fn draw(panel: &Panel, id: usize) -> Value {
         "options": options,
         "targets": targets.collect::<Vec<_>>(),
     })
+}
+
+/// Whether requests stand for values of what is asked for: of percentiles of histograms whose calls
+/// are traced.
+fn has_exemplars(expression: &str) -> bool {
+    const TRACED: [&str; 3] = [
+        "perigee_flow_latency_seconds_bucket",
+        "perigee_rpc_duration_seconds_bucket",
+        "perigee_transfer_seconds_bucket",
+    ];
+    expression.contains("histogram_quantile") && TRACED.iter().any(|name| expression.contains(name))
 }
 
 fn datasource() -> Value {
