@@ -35,8 +35,13 @@ pub(crate) const STAGE_LEFT_BYTES: usize = 8 << 20;
 pub const QUEUED_BYTES_MAX: u64 = 64 << 20;
 /// A batch is written at once when it has so many bytes.
 pub(crate) const BATCH_BYTES_READY: u64 = 1 << 20;
-/// The same while no other is on its way: a disk that waits for more is a disk that rests.
+/// The same while fewer bytes than [`WRITES_WANTED`] are on their way: a disk that waits for more
+/// rests.
 pub(crate) const BATCH_BYTES_IDLE: u64 = 256 << 10;
+/// Bytes under way that keep a disk busy.
+pub(crate) const WRITES_WANTED: u64 = 2 << 20;
+/// While so many are on their way no batch begins: they would only wait in memory of ours.
+pub(crate) const WRITES_MAX: u64 = 2 * WRITES_WANTED;
 /// Bytes of the images of a batch, at most, unless it is a single one.
 pub(crate) const BATCH_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of the entries of a batch, at most, unless it is a single one.
@@ -49,8 +54,6 @@ pub(crate) const BATCH_WAIT: Duration = Duration::from_millis(5);
 pub(crate) const TOMBSTONE_WAIT: Duration = Duration::from_millis(100);
 /// Bytes of one write of a structure of the log's own, whole blocks.
 pub(crate) const OWN_WRITE_BYTES: usize = 1 << 20;
-/// Batches that are written at the same time.
-pub(crate) const BATCHES_IN_FLIGHT: usize = 2;
 /// Bytes of one write, and how many are under way, while nothing is read.
 pub(crate) const WRITE_ALONE: (u32, usize) = (256 << 10, 8);
 /// The same beside reads: a disk serves in order, so what is written must not be in their way.

@@ -39,6 +39,7 @@ impl<E: Environment> DiskDriver<E> {
             self.queue.borrow_mut().place(address, ticket.clone());
         }
         self.batches.set(self.batches.get() + 1);
+        self.unwritten.set(self.unwritten.get() + u64::from(batch.bytes));
         let driver = self.clone();
         self.environment.spawn(async move {
             let written = driver.write_pieces(&batch, &outgoing).await;
@@ -53,17 +54,33 @@ impl<E: Environment> DiskDriver<E> {
         batch: &PlacedBatch,
         outgoing: &[Outgoing],
     ) -> io::Result<()> {
-        let file = self.file(batch.slot).ok_or(io::ErrorKind::NotFound)?;
+        let mut begun = 0;
+        let written = match self.file(batch.slot) {
+            Some(file) => self.write_to(&file, batch, outgoing, &mut begun).await,
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        // What was not tried any more.
+        self.unwritten.set(self.unwritten.get() - u64::from(batch.bytes - begun));
+        written
+    }
+
+    async fn write_to(
+        self: &Rc<Self>,
+        file: &FileOf<E>,
+        batch: &PlacedBatch,
+        outgoing: &[Outgoing],
+        begun: &mut u32,
+    ) -> io::Result<()> {
         let progress = Rc::new(BatchProgress::default());
-        let mut done = 0;
-        while done < batch.bytes && progress.failed.borrow().is_none() {
-            let bytes = self.flow.begin_write(|| self.now()).await.min(batch.bytes - done);
+        while *begun < batch.bytes && progress.failed.borrow().is_none() {
+            let most = self.flow.begin_write(|| self.now()).await;
+            let bytes = piece_bytes(batch.bytes - *begun, most);
             // Reads leave some memory to writes, so that this ends soon.
             let mut stage = self.stages.wait(&self.environment, bytes as usize).await;
             self.register(&stage);
-            fill(batch, outgoing, done, stage.as_mut_slice(bytes as usize));
-            self.begin_piece(&file, (Arc::new(stage), bytes), batch.offset + done, &progress);
-            done += bytes;
+            fill(batch, outgoing, *begun, stage.as_mut_slice(bytes as usize));
+            self.begin_piece(file, (Arc::new(stage), bytes), batch.offset + *begun, &progress);
+            *begun += bytes;
         }
         self.bell.until(|| (progress.under_way.get() == 0).then_some(())).await;
         progress.failed.take().map_or(Ok(()), Err)
@@ -87,6 +104,7 @@ impl<E: Environment> DiskDriver<E> {
             }
             drop(stage);
             progress.under_way.set(progress.under_way.get() - 1);
+            driver.unwritten.set(driver.unwritten.get() - u64::from(bytes));
             driver.flow.end_write();
             driver.bell.ring();
         });
@@ -136,6 +154,12 @@ impl<E: Environment> DiskDriver<E> {
             }
         }
     }
+}
+
+/// Bytes of the next piece of so many. A short rest goes with the last one: a disk takes as long
+/// for it as for a whole piece.
+fn piece_bytes(left: u32, most: u32) -> u32 {
+    if left <= most + most / 4 { left } else { most }
 }
 
 /// Fills a piece of a batch that begins `start` bytes behind the begin of the batch.

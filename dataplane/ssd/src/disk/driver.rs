@@ -42,6 +42,8 @@ pub(super) struct DiskDriver<E: Environment> {
     pub(super) removals: RefCell<Vec<super::command::VoidPromise>>,
     pub(super) closing: RefCell<Option<Vec<AnswerPromise<()>>>>,
     pub(super) batches: Cell<usize>,
+    /// Bytes of batches that are not written yet.
+    pub(super) unwritten: Cell<u64>,
     pub(super) listing: RefCell<Option<Listing>>,
     pub(super) listed: Cell<u64>,
     pub(super) cells: Arc<DiskCells>,
@@ -74,6 +76,7 @@ impl<E: Environment> DiskDriver<E> {
             removals: RefCell::default(),
             closing: RefCell::default(),
             batches: Cell::new(0),
+            unwritten: Cell::new(0),
             listing: RefCell::default(),
             listed: Cell::new(0),
             cells: Arc::default(),

@@ -8,8 +8,8 @@ use super::error::WriteError;
 use super::file_use::FileUse;
 use super::write_queue::{QueuedObject, WriteQueue, WriteTicket};
 use crate::limits::{
-    BATCH_BYTES_IDLE, BATCH_BYTES_READY, BATCH_WAIT, BATCHES_IN_FLIGHT, QUEUED_BYTES_MAX,
-    TOMBSTONE_WAIT,
+    BATCH_BYTES_IDLE, BATCH_BYTES_READY, BATCH_WAIT, QUEUED_BYTES_MAX, TOMBSTONE_WAIT, WRITES_MAX,
+    WRITES_WANTED,
 };
 use crate::log::{LogError, Tombstone};
 use perigee_shard::{Environment, File, at_most};
@@ -92,7 +92,8 @@ impl<E: Environment> DiskDriver<E> {
         let is_due = |time: Option<Duration>| time.is_some_and(|time| time <= now || is_closing);
         let batch = due(queue.since(), BATCH_WAIT);
         let burial = due(tombstones.since(), TOMBSTONE_WAIT);
-        let ready = if self.batches.get() == 0 { BATCH_BYTES_IDLE } else { BATCH_BYTES_READY };
+        let rests = self.unwritten.get() < WRITES_WANTED;
+        let ready = if rests { BATCH_BYTES_IDLE } else { BATCH_BYTES_READY };
         if queue.waiting_bytes() >= ready || is_due(batch) || is_due(burial) {
             return WriterStep::Batch;
         }
@@ -123,7 +124,7 @@ impl<E: Environment> DiskDriver<E> {
     }
 
     async fn write_next_batch(self: &Rc<Self>) {
-        self.batches_below(BATCHES_IN_FLIGHT).await;
+        self.bell.until(|| (self.unwritten.get() < WRITES_MAX).then_some(())).await;
         if let Some(error) = self.refusal() {
             return self.refuse_waiting(&error);
         }
