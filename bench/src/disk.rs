@@ -4,6 +4,7 @@
 
 use crate::baseline::rounds::{Baseline as _, Beside, Taken};
 use crate::error::BenchError;
+use crate::limits::DEMOTION_FIO;
 use crate::load::drive::{Measured, Span, drive};
 use crate::report::{Cell, Figure, Goal, RateUnit, Report, Row};
 use crate::run::{Run, Tool};
@@ -11,7 +12,7 @@ use crate::stop::Stop;
 use end::DiskEnd;
 use fio::{FIO, Fio};
 use get_worker::GetWorker;
-use settings::{APPEND, DiskLoad, EXAMPLES, GET, GET_OWN, PROGRAM, READ};
+use settings::{APPEND, DEMOTE, DiskLoad, EXAMPLES, GET, GET_OWN, PROGRAM, READ};
 use tier::TierEnd;
 use worker::DiskWorker;
 
@@ -39,7 +40,7 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
         let outcome = of_log(&settings, fio, stop, report)
             .and_then(|()| of_tier(&settings, fio, stop, report));
         for (operation, goal) in
-            [(APPEND, GOAL), (READ, GOAL), (GET, GET_GOAL), (GET_OWN, GET_GOAL)]
+            [(APPEND, GOAL), (DEMOTE, GOAL), (READ, GOAL), (GET, GET_GOAL), (GET_OWN, GET_GOAL)]
         {
             let rows = report.rows.iter().filter(|row| row.operation == operation);
             let worst = Figure::worst(rows, operation, FIO);
@@ -51,8 +52,10 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
 
 fn notes(settings: &DiskLoad, fio: bool, report: &mut Report) {
     report.notes.push(
-        "an operation is a call of one object; append: objects that the log writes in batches; read: whole objects at \
-         random; get: a call for so many objects that lie on a disk alone, by a client over TCP; \
+        "append: a call of one object, on files that have been written once; \
+         demote: calls of 8 MiB, as the owner of a disk makes them, beside fio with 8 of 1 MiB; \
+         read: whole objects at random; \
+         get: a call for so many objects that lie on a disk alone, by a client over TCP; \
          get own: the same by the client whose disk it is"
             .to_owned(),
     );
@@ -120,9 +123,16 @@ fn measure(
 ) -> Result<(), BenchError> {
     for operation in operations {
         for bytes in &settings.sizes {
-            let places = if *operation == READ { end.fill(*bytes)? } else { Vec::new() };
+            let places = match *operation {
+                READ => end.fill(*bytes)?,
+                _ => end.go_round(*bytes).map(|()| Vec::new())?,
+            };
+            let per_call = settings.objects_per_call(operation, *bytes);
             for depth in settings.depths(operation) {
-                let mut workers = [DiskWorker::new(end, *bytes, depth, places.clone())];
+                let mut workers = [match *operation {
+                    READ => DiskWorker::reads(end, *bytes, depth, places.clone()),
+                    _ => DiskWorker::writes(end, *bytes, depth, per_call),
+                }];
                 let fio = with_fio.then(|| fio_of(end, operation, *bytes, depth));
                 let load = &mut |span: &Span| drive(&mut workers, span, stop);
                 let taken = beside(settings, fio, load)?;
@@ -135,17 +145,19 @@ fn measure(
     Ok(())
 }
 
-/// A load in rounds, each between two takes of fio. All count: a disk is never as quiet as memory,
-/// so what is compared is taken close together.
 /// What fio does in the place of an operation of the log.
 fn fio_of(end: &DiskEnd, operation: &str, bytes: u64, depth: u64) -> Fio {
     let folder = end.folder().to_owned();
+    let file_bytes = end.spec.segment_bytes.into();
     match operation {
         READ => Fio::reads(folder, bytes, depth),
-        _ => Fio::writes(folder, bytes, depth, end.spec.segment_bytes.into()),
+        DEMOTE => Fio::writes(folder, DEMOTION_FIO.0, DEMOTION_FIO.1, file_bytes),
+        _ => Fio::writes(folder, bytes, depth, file_bytes),
     }
 }
 
+/// A load in rounds, each between two takes of fio. All count: a disk is never as quiet as memory,
+/// so what is compared is taken close together.
 fn beside(
     settings: &DiskLoad,
     fio: Option<Fio>,

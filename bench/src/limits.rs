@@ -99,6 +99,11 @@ pub(crate) const FOREIGN_LEASE: Duration = Duration::from_secs(6);
 pub(crate) const DISK_SIZES: [u64; 2] = [128 << 10, 1 << 20];
 /// Objects that are written at once.
 pub(crate) const DISK_WRITE_DEPTH: u64 = 8;
+/// Bytes of objects in one call of an owner that demotes, and such calls at once.
+pub(crate) const DEMOTED_BYTES_PER_CALL: u64 = 8 << 20;
+pub(crate) const DEMOTING_CALLS: u64 = 4;
+/// What demotion is held against: fio's blocks, and how many at once.
+pub(crate) const DEMOTION_FIO: (u64, u64) = (1 << 20, 8);
 /// Memory before the disk of a get's rows.
 pub(crate) const TIER_MEMORY_BYTES: u64 = 64 << 20;
 /// Pause between two tries of a put that waits for room there.

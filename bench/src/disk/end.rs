@@ -1,6 +1,7 @@
 //! A disk of the run's own, and the object that all of its copies have in them.
 //! Invariant: the folder of a run is gone when it has ended.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -16,7 +17,9 @@ use perigee_ssd::{Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, Wr
 
 use super::settings::DiskLoad;
 use crate::error::BenchError;
-use crate::limits::{ANSWER_DEADLINE, CLOSE_DEADLINE, DISK_DEADLINE, START_DEADLINE};
+use crate::limits::{
+    ANSWER_DEADLINE, CLOSE_DEADLINE, DEMOTED_BYTES_PER_CALL, DISK_DEADLINE, START_DEADLINE,
+};
 use crate::load::content;
 
 /// Generation of all objects of a run.
@@ -102,6 +105,20 @@ impl DiskEnd {
 
     /// Begins to write an object.
     pub(super) fn write(&self, bytes: u64, number: u64) -> Result<DiskWriting, BenchError> {
+        self.write_many(bytes, number..number + 1)
+    }
+
+    /// Begins to write objects in one call.
+    pub(super) fn write_many(
+        &self,
+        bytes: u64,
+        numbers: Range<u64>,
+    ) -> Result<DiskWriting, BenchError> {
+        let objects = numbers.map(|number| self.outgoing(bytes, number));
+        Ok(self.disk.write(objects.collect::<Result<_, _>>()?))
+    }
+
+    fn outgoing(&self, bytes: u64, number: u64) -> Result<Outgoing, BenchError> {
         let found = self.images.iter().find(|(size, ..)| *size == bytes);
         let (_, offset, checksum) = *found.ok_or_else(|| lost(bytes))?;
         let source = ImageSource::of_segment(self.memory.clone(), offset, bytes as u32);
@@ -115,8 +132,21 @@ impl DiskEnd {
             frequency: 0,
             labels: Labels { key, ..Labels::default() },
         };
-        let outgoing = Outgoing { object, source: source.ok_or_else(|| lost(bytes))? };
-        Ok(self.disk.write(vec![outgoing]))
+        Ok(Outgoing { object, source: source.ok_or_else(|| lost(bytes))? })
+    }
+
+    /// Writes until the log has used all of its files once: a file system takes up to three times
+    /// as long for blocks of a file that were never written.
+    pub(super) fn go_round(&self, bytes: u64) -> Result<(), BenchError> {
+        let per_call = (DEMOTED_BYTES_PER_CALL / bytes).max(1);
+        let begun = self.disk.oldest();
+        for call in 0..2 * self.spec.capacity_bytes / (per_call * bytes) {
+            if self.disk.oldest() > begun {
+                break;
+            }
+            written(self.write_many(bytes, call * per_call..(call + 1) * per_call)?)?;
+        }
+        Ok(())
     }
 
     /// Fills the pool with objects of a size: where they are.
@@ -146,12 +176,13 @@ impl DiskEnd {
     }
 }
 
-/// Where an object was written.
+/// Where the last object of a call was written, if all were.
 pub(super) fn written(writing: DiskWriting) -> Result<DiskAddress, BenchError> {
     let failed = |error: &dyn std::fmt::Display| BenchError::program("disk", error);
-    let mut written = writing.wait(ANSWER_DEADLINE).map_err(|error| failed(&error))?;
-    let first = written.pop().ok_or_else(|| failed(&"no answer about the object"))?;
-    first.map_err(|error| failed(&error))
+    let written = writing.wait(ANSWER_DEADLINE).map_err(|error| failed(&error))?;
+    let places: Result<Vec<_>, _> = written.into_iter().collect();
+    let places = places.map_err(|error| failed(&error))?;
+    places.last().copied().ok_or_else(|| failed(&"no answer about the object"))
 }
 
 fn lost(bytes: u64) -> BenchError {

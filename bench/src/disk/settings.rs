@@ -7,12 +7,17 @@ use perigee_flags::{Flag, Program, Settings, ValueKind};
 use perigee_ssd::limits::QUEUED_BYTES_MAX;
 
 use crate::error::BenchError;
-use crate::limits::{BUFFER_BYTES_MAX, DEPTH_MAX, DISK_SIZES, DISK_WRITE_DEPTH};
+use crate::limits::{
+    BUFFER_BYTES_MAX, DEMOTED_BYTES_PER_CALL, DEMOTING_CALLS, DEPTH_MAX, DISK_SIZES,
+    DISK_WRITE_DEPTH,
+};
 use crate::load::drive::Span;
 use crate::report::bytes_text;
 use crate::settings;
 
 pub(super) const APPEND: &str = "append";
+/// Appends as the owner of a disk makes them: many objects in a call.
+pub(super) const DEMOTE: &str = "demote";
 pub(super) const READ: &str = "read";
 pub(super) const GET: &str = "get";
 /// A get by the disk's owner itself; measured with [`GET`].
@@ -25,14 +30,14 @@ const WHERE: &[Flag] = &[
 ];
 
 const LOAD: &[Flag] = &[
-    Flag::new("operation", ValueKind::Text, "all", "append, read, get, or all in this order")
-        .one_of(&["all", APPEND, READ, GET]),
+    Flag::new("operation", ValueKind::Text, "all", "append, demote, read, get, or all in this order")
+        .one_of(&["all", APPEND, DEMOTE, READ, GET]),
     settings::size("0", "Bytes per object; 0 is 128 KiB and 1 MiB"),
     Flag::new(
         "depth",
         ValueKind::Int64,
         "0",
-        "Objects in flight, or of one get; 0 is 8 of append, 1, 8 and 32 of read, and 8 and 64 of get",
+        "Objects in flight, calls of 8 MiB of demote, or objects of one get; 0 is 8 of append, 4 of demote, 1, 8 and 32 of read, and 8 and 64 of get",
     )
     .within(0, DEPTH_MAX),
     settings::DURATION,
@@ -78,9 +83,10 @@ impl DiskLoad {
             pool_bytes: settings.integer("pool"),
             operations: match settings.text("operation") {
                 APPEND => vec![APPEND],
+                DEMOTE => vec![DEMOTE],
                 READ => vec![READ],
                 GET => vec![GET],
-                _ => vec![APPEND, READ, GET],
+                _ => vec![APPEND, DEMOTE, READ, GET],
             },
             sizes: match settings.integer("size") {
                 0 => DISK_SIZES.to_vec(),
@@ -99,10 +105,16 @@ impl DiskLoad {
     pub(super) fn depths(&self, operation: &str) -> Vec<u64> {
         match (self.depth, operation) {
             (0, APPEND) => vec![DISK_WRITE_DEPTH],
+            (0, DEMOTE) => vec![DEMOTING_CALLS],
             (0, GET) => vec![DISK_WRITE_DEPTH, 64],
             (0, _) => vec![1, DISK_WRITE_DEPTH, 32],
             (depth, _) => vec![depth],
         }
+    }
+
+    /// How many objects of a size one call of an operation has.
+    pub(super) fn objects_per_call(&self, operation: &str, bytes: u64) -> u64 {
+        if operation == DEMOTE { (DEMOTED_BYTES_PER_CALL / bytes.max(1)).max(1) } else { 1 }
     }
 
     /// The largest object.
@@ -111,8 +123,12 @@ impl DiskLoad {
     }
 
     fn check(&self) -> Result<(), BenchError> {
-        let deepest = self.operations.iter().flat_map(|operation| self.depths(operation)).max();
-        let at_once = self.largest().saturating_mul(deepest.unwrap_or(1));
+        let in_flight = |operation: &&str| {
+            let call =
+                self.largest().saturating_mul(self.objects_per_call(operation, self.largest()));
+            self.depths(operation).into_iter().max().unwrap_or(1).saturating_mul(call)
+        };
+        let at_once = self.operations.iter().map(in_flight).max().unwrap_or(0);
         if !self.largest().is_multiple_of(4096) {
             return Err(BenchError::conflict(
                 "fio past the page cache needs whole blocks: pass a --size that is a multiple of 4 KiB",

@@ -28,7 +28,8 @@ fn rows_are_taken_and_the_folder_is_left_as_it_was() {
         .map(|row| (row.operation.as_str(), row.bytes >> 10, row.depth))
         .collect();
     let reads = |kib| [1, 8, 32].map(|depth| ("read", kib, depth));
-    let appends = [("append", 128, 8), ("append", 1024, 8)];
+    let writes = |of, depth| [(of, 128, depth), (of, 1024, depth)];
+    let appends = [writes("append", 8), writes("demote", 4)].concat();
     let gets = |kib| ["get", "get own"].map(|of| [(of, kib, 8), (of, kib, 64)]).concat();
     let gets = [gets(128), gets(1024)].concat();
     assert_eq!(rows, [&appends[..], &reads(128), &reads(1024), &gets].concat());

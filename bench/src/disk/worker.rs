@@ -25,6 +25,8 @@ pub(super) struct DiskWorker<'a> {
     end: &'a DiskEnd,
     bytes: u64,
     depth: u64,
+    /// Objects that are written in one call.
+    per_call: u64,
     /// Where objects to read are; none if they are to be written.
     places: Vec<DiskAddress>,
     flights: VecDeque<(Instant, DiskFlight)>,
@@ -32,15 +34,28 @@ pub(super) struct DiskWorker<'a> {
 }
 
 impl<'a> DiskWorker<'a> {
-    pub(super) fn new(end: &'a DiskEnd, bytes: u64, depth: u64, places: Vec<DiskAddress>) -> Self {
-        Self { end, bytes, depth, places, flights: VecDeque::new(), begun: 0 }
+    /// Reads whole objects.
+    pub(super) fn reads(
+        end: &'a DiskEnd,
+        bytes: u64,
+        depth: u64,
+        places: Vec<DiskAddress>,
+    ) -> Self {
+        Self { places, ..Self::writes(end, bytes, depth, 1) }
+    }
+
+    /// Writes objects, so many in each call.
+    pub(super) fn writes(end: &'a DiskEnd, bytes: u64, depth: u64, per_call: u64) -> Self {
+        let (places, flights) = (Vec::new(), VecDeque::new());
+        Self { end, bytes, depth, per_call, places, flights, begun: 0 }
     }
 
     fn begin(&mut self) -> Result<(), BenchError> {
         self.begun += 1;
         let started = Instant::now();
         let flight = if self.places.is_empty() {
-            DiskFlight::Append(self.end.write(self.bytes, self.begun)?)
+            let first = self.begun * self.per_call;
+            DiskFlight::Append(self.end.write_many(self.bytes, first..first + self.per_call)?)
         } else {
             let mixed = self.begun.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let place = self.places[(mixed >> 33) as usize % self.places.len()];
@@ -97,7 +112,8 @@ impl Worker for DiskWorker<'_> {
             DiskFlight::Append(writing) => drop(written(writing)?),
             DiskFlight::Read(reading) => read(reading)?,
         }
-        Ok(Some(Step { took: started.elapsed(), units: self.bytes, corrupt: 0 }))
+        let units = self.bytes * self.per_call;
+        Ok(Some(Step { took: started.elapsed(), units, corrupt: 0 }))
     }
 }
 
