@@ -70,6 +70,7 @@ fn put(shard: &mut KeyShard, keys: &[&[u8]]) -> Result<(), BenchError> {
         client: 1,
         keys,
         payload_bytes: &[PAYLOAD_BYTES; BATCH][..keys.len()],
+        positions: &[],
         groups: &[],
         config: &PutConfig::default(),
         upsert: false,

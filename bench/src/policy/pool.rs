@@ -63,18 +63,21 @@ impl Pool {
         let run = self.status.iter().take_while(|status| **status == 1).count();
         self.shard.get_replicas(self.now_ms, &keys[..run], &mut self.replicas);
         expect("a get of what is there", &self.replicas.status)?;
-        self.put(&keys[run..])?;
+        self.put(&keys[run..], run)?;
         self.now_ms += REQUEST_MS;
         self.shard.tick(self.now_ms, TICK_BUDGET);
         Ok(run)
     }
 
-    fn put(&mut self, keys: &[&[u8]]) -> Result<(), BenchError> {
+    /// Writes blocks that begin at a place of their prompt.
+    fn put(&mut self, keys: &[&[u8]], place: usize) -> Result<(), BenchError> {
+        let positions: Vec<usize> = (place..).take(keys.len()).collect();
         let payload_bytes = vec![BLOCK_BYTES; keys.len()];
         let batch = PutStart {
             client: WRITER,
             keys,
             payload_bytes: &payload_bytes,
+            positions: &positions,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

@@ -69,6 +69,8 @@ pub struct ShardCounters {
     pub demoted_bytes: u64,
     /// Keys that eviction removed though a disk was to have a copy of them.
     pub unsaved_keys: u64,
+    /// Keys that eviction removed without a copy because of the write budgets of disks.
+    pub demotions_refused: RefusedDemotions,
     /// Copies on disks that went because their logs used the space again.
     pub recycled_copies: u64,
     /// Void copies that were not noted one by one, because their owner had left too many
@@ -95,6 +97,17 @@ pub struct RejectedPromotions {
     pub watermark: u64,
     /// Too many copies were under way.
     pub cap: u64,
+}
+
+/// Keys that no disk had budget for, by what was admitted when they were evicted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RefusedDemotions {
+    /// What was read or came back, and begins of prefixes.
+    pub heads_too: u64,
+    /// What was read or came back.
+    pub hits: u64,
+    /// Nothing, or less than the object.
+    pub nothing: u64,
 }
 
 /// What came of keys that were read often, by decision.
@@ -169,6 +182,10 @@ pub struct ShardGauges {
     pub disk_copies: u64,
     /// Payload bytes of those.
     pub disk_bytes: u64,
+    /// Bytes that may be written to disks at once; 0 without a bound.
+    pub budget_left_bytes: u64,
+    /// Bytes that may be written to disks within a day; 0 without a bound.
+    pub budget_bytes_per_day: u64,
     /// Allocated bytes in all segments: payloads, footers and quarantined space.
     pub allocated_bytes: u64,
     /// Bytes of the shares of all mounted segments.

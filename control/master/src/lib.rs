@@ -59,10 +59,13 @@ mod tombstone;
 mod touch_clock;
 mod tries;
 mod wishes;
+mod write_budget;
+mod write_budgets;
 
 pub use columns::{PlacementColumns, ReplicaColumns, ReplicaLocation, ReplicaState};
 pub use counters::{
-    HeatCounts, RelocationCounts, SegmentGauges, ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
+    HeatCounts, RefusedDemotions, RejectedPromotions, RelocationCounts, SegmentGauges,
+    ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
 };
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
@@ -89,3 +92,4 @@ pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;
 pub use tenant::{TenantLedger, TenantTotals, TenantUsage};
 pub use tombstone::Tombstone;
+pub use write_budget::{AdmissionLevel, BudgetState};

@@ -104,6 +104,20 @@ pub const FRESH_MS: u64 = 1_000;
 /// How far below the watermark objects begin to be copied to disks, as a ratio of a segment: so
 /// much can be evicted at once while more is on its way.
 pub const LOOK_AHEAD_RATIO: f64 = 0.1;
+/// Milliseconds in which the budget of a disk flows in once.
+pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+/// Part of a disk's budget, in 1000, from which on everything is admitted...
+pub const BUDGET_LEVEL_FREE: u64 = 500;
+/// ... from which on what begins a prefix is, too...
+pub const BUDGET_LEVEL_SHORT: u64 = 200;
+/// ... and below which nothing is.
+pub const BUDGET_LEVEL_SPENT: u64 = 10;
+/// How much more than that it takes to come back to a level.
+pub const BUDGET_LEVEL_RETURN: u64 = 50;
+/// Keys of a batch that count as the begin of a prefix.
+pub const HEAD_KEYS: usize = 16;
+/// Disks that are away whose budget is remembered.
+pub const ABSENT_BUDGETS_MAX: usize = 4096;
 /// Longest a copy to a disk waits for its owner to take it, in milliseconds.
 pub const DEMOTION_WAIT_MS: u64 = 10_000;
 /// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it

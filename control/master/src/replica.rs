@@ -11,6 +11,10 @@ use crate::list_name::ListName;
 use crate::slab::NONE;
 use crate::tenant::{TenantLane, TenantNumber};
 
+/// Bit of a slot that says that the replica begins a prefix.
+const HEAD: u8 = 128;
+const _: () = assert!(ListName::ALL.len() <= HEAD as usize);
+
 #[derive(Debug)]
 pub(crate) struct Replica {
     pub(crate) generation: u64,
@@ -27,7 +31,7 @@ pub(crate) struct Replica {
     pub(crate) older: u32,
     /// Whose lists of its segment it is in.
     pub(crate) tenant: TenantNumber,
-    /// Slot of its list.
+    /// Slot of its list, and whether it begins a prefix.
     slot: u8,
     /// It is in no list but follows the one replica of its group's that is; `newer` and `older`
     /// link the followers.
@@ -58,11 +62,20 @@ impl Replica {
     }
 
     pub(crate) fn list(&self) -> ListName {
-        ListName::ALL[usize::from(self.slot)]
+        ListName::ALL[usize::from(self.slot & !HEAD)]
     }
 
     pub(crate) fn set_list(&mut self, list: ListName) {
-        self.slot = list.slot() as u8;
+        self.slot = list.slot() as u8 | self.slot & HEAD;
+    }
+
+    /// Whether its key was among the first of its batch, and so of a prefix.
+    pub(crate) fn is_head(&self) -> bool {
+        self.slot & HEAD != 0
+    }
+
+    pub(crate) fn set_head(&mut self) {
+        self.slot |= HEAD;
     }
 
     /// Whether it lies on a disk.

@@ -84,6 +84,11 @@ impl Replicas {
         self.records.remove(id)
     }
 
+    /// Notes that a replica begins a prefix.
+    pub(crate) fn set_head(&mut self, id: u32) {
+        self.records[id].set_head();
+    }
+
     /// The replicas of a chain.
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |id: u32| (id != NONE).then_some(id);

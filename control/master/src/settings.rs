@@ -15,6 +15,9 @@ pub struct OffloadSettings {
     pub queue_limit: usize,
     /// Most bytes of a segment that are on their way to a disk, as a ratio of its capacity.
     pub cap_ratio: f64,
+    /// How often all of a disk may be written within a day, as its makers name it (DWPD); 0 for as
+    /// often as may be.
+    pub drive_writes_per_day: f64,
 }
 
 /// When objects go from disks back to memory.

@@ -7,6 +7,7 @@
 //! `Tombstones`. The files below hold what spans
 //! parts, one call or one step of several calls each.
 
+mod admission;
 mod announcement;
 mod check;
 mod copy;
@@ -90,6 +91,7 @@ use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
 use crate::wishes::Wishes;
+use crate::write_budgets::WriteBudgets;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -115,6 +117,8 @@ pub struct KeyShard {
     /// Replicas that were made for heat.
     extras: u64,
     demotions: Demotions,
+    /// What may be written to disks; as much as comes if `None`.
+    budgets: Option<WriteBudgets>,
     hits: HitSketch,
     tombstones: Tombstones,
     soft_pins: SoftPins,
@@ -155,6 +159,9 @@ impl KeyShard {
             heat: settings.heat.map(|heat| Box::new(Heat::new(heat, settings.count))),
             extras: 0,
             demotions: Demotions::default(),
+            budgets: settings.offload.and_then(|offload| {
+                WriteBudgets::new(offload.drive_writes_per_day, settings.count)
+            }),
             hits: HitSketch::default(),
             tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
             soft_pins: SoftPins::default(),
@@ -208,6 +215,10 @@ impl KeyShard {
         for disk in self.space.disks() {
             gauges.disk_copies += self.replicas.count_in(*disk) as u64;
             gauges.disk_bytes += self.space.get(*disk).map_or(0, |share| share.copied_bytes);
+            if let Some(budget) = self.write_budget(self.space.disk_id(*disk)) {
+                gauges.budget_left_bytes += budget.left_bytes;
+                gauges.budget_bytes_per_day += budget.bytes_per_day;
+            }
         }
         gauges
     }

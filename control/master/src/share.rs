@@ -40,6 +40,8 @@ pub(crate) struct SegmentShare {
     pub(crate) oldest_sequence: u32,
     /// Of a disk: payload bytes of the copies that lie there.
     pub(crate) copied_bytes: u64,
+    /// Of a disk: bytes of this shard that are on their way there.
+    pub(crate) coming_bytes: u64,
 }
 
 impl SegmentShare {
@@ -57,6 +59,7 @@ impl SegmentShare {
             dry_until_ms: 0,
             oldest_sequence: 0,
             copied_bytes: 0,
+            coming_bytes: 0,
         }
     }
 
@@ -106,6 +109,13 @@ impl SegmentShare {
     /// Whether it is a disk that takes copies of a size.
     pub(crate) fn takes_copies(&self, bytes: u64) -> bool {
         self.state == ShareState::Live && self.is_disk() && self.segment_usable_bytes >= bytes
+    }
+
+    /// How full a disk is with what is there and what comes, in parts of 2^48: single objects
+    /// count on the largest disks.
+    pub(crate) fn copied_part(&self) -> u128 {
+        let bytes = u128::from(self.copied_bytes) + u128::from(self.coming_bytes);
+        (bytes << 48) / u128::from(self.segment_usable_bytes.max(1))
     }
 
     /// Whether its replicas can be read.

@@ -6,8 +6,8 @@ use perigee_admin::master_view::{
 };
 use perigee_admin::{ControlPlane, ReplicaPlace, SegmentInfo, SegmentText};
 use perigee_master::{
-    DrainJob, HeatCounts, Pattern, RelocationCounts, ReplicaColumns, Scan, SegmentKind,
-    SegmentSpec, TenantUsage, shard_of,
+    DrainJob, HeatCounts, Pattern, RefusedDemotions, RejectedPromotions, RelocationCounts,
+    ReplicaColumns, Scan, SegmentKind, SegmentSpec, TenantUsage, shard_of,
 };
 use perigee_metrics::{HistogramTotals, MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
@@ -339,18 +339,28 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         promotions: gauges.promotions,
         promoted: steps(counters.promotions),
         promoted_bytes: counters.promoted_bytes,
-        promotions_rejected: [
-            counters.promotions_rejected.frequency,
-            counters.promotions_rejected.watermark,
-            counters.promotions_rejected.cap,
-        ],
+        promotions_rejected: rejected(counters.promotions_rejected),
         demoted: steps(counters.demotions),
         demoted_bytes: counters.demoted_bytes,
         unsaved_keys: counters.unsaved_keys,
+        demotions_refused: refused(counters.demotions_refused),
+        write_budget: [gauges.budget_left_bytes, gauges.budget_bytes_per_day],
         recycled_copies: counters.recycled_copies,
         tombstones: gauges.tombstones,
         ..MasterNumbers::default()
     }
+}
+
+/// Keys without a copy by what was admitted at the time.
+fn refused(counts: RefusedDemotions) -> [u64; 3] {
+    let RefusedDemotions { heads_too, hits, nothing } = counts;
+    [heads_too, hits, nothing]
+}
+
+/// Reads of objects on disks that led to no copy, by reason.
+fn rejected(counts: RejectedPromotions) -> [u64; 3] {
+    let RejectedPromotions { frequency, watermark, cap } = counts;
+    [frequency, watermark, cap]
 }
 
 /// Hot keys by what is done.

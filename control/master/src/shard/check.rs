@@ -36,6 +36,7 @@ impl KeyShard {
         self.check_wishes();
         self.check_disks();
         self.check_demotions();
+        self.check_budgets();
         self.check_quotas();
     }
 
@@ -88,6 +89,21 @@ impl KeyShard {
             assert_eq!(owners, [Some(demotion.client); 2]);
             assert!(self.space.disks().contains(&demotion.disk));
         }
+        for (disk, share) in self.space.iter().filter(|(_, share)| share.is_disk()) {
+            let to_it = self.demotions.iter().filter(|(_, demotion)| demotion.disk == disk);
+            let bytes: u64 = to_it.map(|(_, demotion)| demotion.bytes).sum();
+            assert_eq!(share.coming_bytes, bytes, "{disk}");
+        }
+    }
+
+    /// Without a bound there are no budgets; otherwise each disk has one.
+    fn check_budgets(&self) {
+        let Some(budgets) = &self.budgets else {
+            return;
+        };
+        budgets.check();
+        let ids = self.space.disks().iter().map(|disk| self.space.disk_id(*disk));
+        assert!(ids.into_iter().all(|id| budgets.state(id).is_some()));
     }
 
     /// A master's only shard holds all of each segment, once that is known.

@@ -10,6 +10,7 @@ use crate::settings::OffloadSettings;
 use crate::slab::NONE;
 
 use super::KeyShard;
+use super::admission::DiskWish;
 use super::demotion_task::DemotionTask;
 use super::victim::EvictionReason;
 use crate::columns::ReplicaState;
@@ -49,21 +50,12 @@ impl KeyShard {
             || self.space.disks().iter().filter(own).any(|disk| self.tombstones.has_some(*disk))
     }
 
-    /// The disk that is to have a copy of a replica before that goes: its bytes lie nowhere else,
-    /// and its owner has a disk with room.
+    /// The disk that is to have a copy of a replica before that goes.
     fn disk_wanted(&self, id: u32) -> Option<u32> {
-        self.settings.offload.as_ref()?;
-        let replica = &self.replicas[id];
-        let record = self.keys.get(replica.object)?;
-        // What is being replaced is not worth a copy.
-        if record.flags.has(Flags::PENDING) {
-            return None;
+        match self.disk_wish(id) {
+            DiskWish::To(disk) => Some(disk),
+            DiskWish::None | DiskWish::Refused(_) => None,
         }
-        let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
-        if others.any(|other| self.is_readable(other)) {
-            return None;
-        }
-        self.space.disk_for(self.carrier_of(id), replica.extent().bytes)
     }
 
     /// Whether eviction of a replica loses bytes that a disk was to have.
@@ -75,7 +67,7 @@ impl KeyShard {
     pub(super) fn saves_first(&self, segment: u32) -> bool {
         let share = self.space.get(segment);
         let is_kept = self.settings.offload.is_some_and(|offload| !offload.force_evict);
-        is_kept && share.is_some_and(|it| self.space.disk_for(it.spec.client, 1).is_some())
+        is_kept && share.is_some_and(|it| self.space.disks_for(it.spec.client, 1).next().is_some())
     }
 
     /// The replicas that go together with one: its group's on this shard, or it alone.
@@ -136,6 +128,10 @@ impl KeyShard {
         let list = self.list_of(object);
         self.relink(object, list);
         let stamp = self.groups.touched(&self.keys[object]).stamp;
+        self.space.count_coming(disk, bytes as i64);
+        if let Some(budgets) = &mut self.budgets {
+            budgets.take(self.space.disk_id(disk), bytes);
+        }
         self.demotions
             .begin(object, Demotion { lane, generation, bytes, is_victim, stamp, ..waiting });
         self.counters.demotions.started += 1;
@@ -145,6 +141,7 @@ impl KeyShard {
     /// touched since.
     pub(super) fn end_demotion(&mut self, object: u32) -> Option<Demotion> {
         let ended = self.demotions.end(object)?;
+        self.space.count_coming(ended.disk, -(ended.bytes as i64));
         let was_touched = self.groups.touched(&self.keys[object]).stamp != ended.stamp;
         self.keys[object].flags.set(Flags::DEMOTING, false);
         self.refresh_blocking(object);
@@ -164,8 +161,9 @@ impl KeyShard {
         let hash = self.keys[object].hash();
         if let Some(ended) = self.end_demotion(object) {
             self.counters.demotions.revoked += 1;
-            if ended.is_taken {
-                self.bury(ended.disk, hash, ended.generation);
+            match ended.is_taken {
+                true => self.bury(ended.disk, hash, ended.generation),
+                false => self.give_budget_back(&ended),
             }
         }
     }

@@ -77,6 +77,7 @@ impl KeyShard {
             self.counters.demoted_bytes += payload_bytes;
         } else {
             self.counters.demotions.revoked += 1;
+            self.give_budget_back(&under_way);
         }
         self.end_demotion(object);
         Ok(())

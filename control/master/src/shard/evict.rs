@@ -60,7 +60,7 @@ impl KeyShard {
         let last = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
         if last {
             self.counters.evicted_keys += 1;
-            self.counters.unsaved_keys += u64::from(self.is_disk_wanted(replica));
+            self.count_unsaved(replica);
             self.policy.evicted(hash, self.keys.len());
         }
         self.counters.evicted_bytes += payload_bytes;

@@ -30,6 +30,9 @@ impl KeyShard {
                     self.replicas.open(*index);
                     if spec.kind == SegmentKind::Disk {
                         self.tombstones.open(*index);
+                        if let Some(budgets) = &mut self.budgets {
+                            budgets.mount(spec.id, spec.bytes, self.now_ms);
+                        }
                     }
                 }
             }

@@ -76,6 +76,10 @@ impl KeyShard {
             None => self.insert_object(key, hash, group),
         };
         self.open_put(object, batch, placed, replaces);
+        if batch.is_head(at) && self.budgets.is_some() {
+            let placed: Vec<u32> = self.replicas.chain(placed.first).collect();
+            placed.into_iter().for_each(|id| self.replicas.set_head(id));
+        }
         for id in self.replicas.chain(placed.first) {
             let location = self.replicas[id].location(ReplicaState::Processing);
             out.locations.push(location);

@@ -1,5 +1,6 @@
 //! Puts that are begun, and how hard the shard tries. Invariant: one payload length per key.
 
+use crate::limits::HEAD_KEYS;
 use crate::placement::PutConfig;
 use crate::settings::ShardSettings;
 use perigee_schemas::Status;
@@ -13,6 +14,8 @@ pub struct PutStart<'a> {
     pub keys: &'a [&'a [u8]],
     /// Payload length in bytes, one per key.
     pub payload_bytes: &'a [u64],
+    /// Place of each key in its batch; empty if the keys are all of it.
+    pub positions: &'a [usize],
     /// Empty, or one group name per key; an empty name is no group.
     pub groups: &'a [&'a str],
     /// Placement and pins of all keys.
@@ -36,12 +39,18 @@ pub enum Effort {
 }
 
 impl PutStart<'_> {
+    /// Whether a key begins its batch, and so a prefix.
+    pub(super) fn is_head(&self, at: usize) -> bool {
+        self.positions.get(at).copied().unwrap_or(at) < HEAD_KEYS
+    }
+
     /// Whether the columns fit and the settings allow it.
     pub(super) fn check(&self, settings: &ShardSettings) -> Result<(), Status> {
         let keys = self.keys.len();
         let columns_ok = self.payload_bytes.len() == keys;
         let groups_ok = self.groups.is_empty() || self.groups.len() == keys;
-        if columns_ok && groups_ok {
+        let positions_ok = self.positions.is_empty() || self.positions.len() == keys;
+        if columns_ok && groups_ok && positions_ok {
             self.config.check(settings)
         } else {
             Err(Status::InvalidParams)

@@ -100,6 +100,9 @@ impl KeyShard {
         debug_assert_eq!((source.object, target.object), (object, object));
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_ne!(source.segment, target.segment);
+        if source.is_head() {
+            self.replicas.set_head(done.target);
+        }
         match done.purpose {
             Purpose::Copy | Purpose::Repair | Purpose::Heat => {
                 self.replicas.put_behind(done.target, done.source);

@@ -1,6 +1,7 @@
 //! Facts about a shard, one test each, on a small stage of segments and clients.
 //! Invariant: after every step of every test the shard's records agree with each other.
 
+mod admission;
 mod adopting;
 mod demotion;
 mod eviction;
@@ -148,6 +149,7 @@ impl Stage {
             client,
             keys: &[key.as_bytes()],
             payload_bytes: &[bytes],
+            positions: &[],
             groups: &[group],
             config,
             upsert,

@@ -10,6 +10,7 @@ impl KeyShard {
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
         self.clock.note(self.now_ms);
+        self.refill_budgets();
         self.weigh_quotas();
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);

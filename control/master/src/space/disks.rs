@@ -4,6 +4,7 @@
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::Space;
+use crate::share::SegmentShare;
 
 impl Space {
     /// Disks that are mounted, in order.
@@ -11,14 +12,26 @@ impl Space {
         &self.disks
     }
 
-    /// The disk of a client that takes a copy of so many bytes and has most room left.
-    pub(crate) fn disk_for(&self, client: u128, bytes: u64) -> Option<u32> {
-        let usable = |disk: &u32| {
-            let share = self.get(*disk)?;
-            let fits = share.spec.client == client && share.takes_copies(bytes);
-            fits.then_some((share.segment_usable_bytes, *disk))
-        };
-        self.disks.iter().filter_map(usable).max().map(|(_, disk)| disk)
+    /// The disks of a client that take a copy of so many bytes, with their shares.
+    pub(crate) fn disks_for(
+        &self,
+        client: u128,
+        bytes: u64,
+    ) -> impl Iterator<Item = (u32, &SegmentShare)> {
+        let disks = self.disks.iter().filter_map(|disk| Some((*disk, self.get(*disk)?)));
+        disks.filter(move |(_, share)| share.spec.client == client && share.takes_copies(bytes))
+    }
+
+    /// Identity of a disk; 0 if it is not known.
+    pub(crate) fn disk_id(&self, disk: u32) -> u128 {
+        self.get(disk).map_or(0, |share| share.spec.id)
+    }
+
+    /// Bytes are on their way to a disk, or no more if they are negative.
+    pub(crate) fn count_coming(&mut self, disk: u32, bytes: i64) {
+        if let Some(share) = self.get_mut(disk) {
+            share.coming_bytes = share.coming_bytes.saturating_add_signed(bytes);
+        }
     }
 
     /// The log of a disk begins at this segment now; its numbers only grow.

@@ -207,6 +207,25 @@ pub(super) const FAMILIES: &[Family] = &[
         "Keys evicted from memory before an SSD had a copy of them",
     )
     .ours(),
+    Family::counter(
+        "perigee_demotions_refused_total",
+        "keys",
+        "Keys evicted from memory without a copy for the write budget of their SSD, by what it took at that time: heads_too (what was read or came back, and begins of prefixes), hits, nothing",
+    )
+    .labelled(&["admitted"])
+    .ours(),
+    Family::gauge(
+        "perigee_write_budget_bytes",
+        "bytes",
+        "Bytes that may be written to SSDs at once; 0 without a bound",
+    )
+    .ours(),
+    Family::gauge(
+        "perigee_write_budget_bytes_per_day",
+        "bytes",
+        "Bytes that may be written to SSDs within a day; 0 without a bound",
+    )
+    .ours(),
     Family::gauge(
         "perigee_disks",
         "disks",

@@ -154,6 +154,11 @@ pub struct MasterNumbers {
     pub demoted_bytes: u64,
     /// Keys that eviction removed though a disk was to have a copy of them.
     pub unsaved_keys: u64,
+    /// Keys evicted without a copy for the write budgets of disks: while begins of prefixes were
+    /// admitted beside hits, hits alone, nothing.
+    pub demotions_refused: [u64; 3],
+    /// Bytes that may be written to disks at once, and that flow in within a day; 0 without bounds.
+    pub write_budget: [u64; 2],
     /// Copies that went because the log of their disk used the space again.
     pub recycled_copies: u64,
     /// Void copies on disks that their owners have not erased yet.
@@ -232,6 +237,10 @@ impl MasterNumbers {
             self.demoted[step] += other.demoted[step];
             self.promoted[step] += other.promoted[step];
             self.promotions_rejected[step] += other.promotions_rejected[step];
+            self.demotions_refused[step] += other.demotions_refused[step];
+        }
+        for (bytes, more) in self.write_budget.iter_mut().zip(other.write_budget) {
+            *bytes += more;
         }
         self.demoted_bytes += other.demoted_bytes;
         self.unsaved_keys += other.unsaved_keys;

@@ -97,6 +97,8 @@ fn add_disks(samples: &mut Samples, numbers: &MasterNumbers) {
         ("master_promotion_rejected_cap_total", numbers.promotions_rejected[2]),
         ("perigee_demoted_bytes_total", numbers.demoted_bytes),
         ("perigee_unsaved_keys_total", numbers.unsaved_keys),
+        ("perigee_write_budget_bytes", numbers.write_budget[0]),
+        ("perigee_write_budget_bytes_per_day", numbers.write_budget[1]),
         ("perigee_disk_copies_recycled_total", numbers.recycled_copies),
         ("perigee_disk_tombstones", numbers.tombstones),
     ] {
@@ -146,6 +148,9 @@ fn add_objects(samples: &mut Samples, numbers: &MasterNumbers) {
     samples.value(repairs, &["repaired"], numbers.repaired[1]);
     samples.value(repairs, &["failed"], numbers.repaired[2]);
     samples.value(repairs, &["dropped"], numbers.repairs_dropped);
+    for (admitted, keys) in ["heads_too", "hits", "nothing"].iter().zip(numbers.demotions_refused) {
+        samples.value("perigee_demotions_refused_total", &[admitted], keys);
+    }
     for (decision, keys) in
         ["replicate", "enough", "paused", "no_room"].iter().zip(numbers.hot_keys)
     {

@@ -5,10 +5,38 @@
 use super::control_shard::ControlShard;
 use super::merge::StatusCodes;
 use super::scatter::KeySubset;
-use perigee_master::{AnnouncedCopy, DemotionTask, DiskReport, KeyShard, Tombstone};
+use perigee_master::{
+    AdmissionLevel, AnnouncedCopy, BudgetState, DemotionTask, DiskReport, KeyShard, Tombstone,
+};
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use std::sync::Arc;
+
+/// The budget of a disk from the parts of two shards; the tightest level counts.
+fn joined(one: Option<BudgetState>, other: Option<BudgetState>) -> Option<BudgetState> {
+    let (Some(one), Some(other)) = (one, other) else {
+        return one.or(other);
+    };
+    Some(BudgetState {
+        left_bytes: one.left_bytes.saturating_add(other.left_bytes),
+        bytes_per_day: one.bytes_per_day.saturating_add(other.bytes_per_day),
+        level: one.level.min(other.level),
+    })
+}
+
+/// What a disk does not take for its budget; `None` if it takes all.
+fn shortage(budget: BudgetState) -> Option<String> {
+    let taken = match budget.level {
+        AdmissionLevel::All => return None,
+        AdmissionLevel::HeadsToo => "what was read or came back, and begins of prefixes, are",
+        AdmissionLevel::Hits => "only what was read or came back is",
+        AdmissionLevel::Nothing => "nothing is",
+    };
+    let percent = u128::from(budget.left_bytes) * 100 / u128::from(budget.bytes_per_day.max(1));
+    Some(format!(
+        "{taken} written: {percent} % of its write budget is left (--offload_drive_writes_per_day)"
+    ))
+}
 
 /// Reports of disks in one answer: what fits in a frame with room to spare.
 const DISK_REPORTS_MAX: usize = 8192;
@@ -154,12 +182,32 @@ impl<E: Environment> ControlShard<E> {
         }
     }
 
-    /// What owners have said of their disks last, up to a bound.
+    /// What owners have said of their disks last, up to a bound, and what keeps objects from those
+    /// that are healthy.
     pub(crate) async fn disk_reports(&self) -> Vec<DiskReport> {
         let ask = |registry: &mut perigee_master::Registry, _: u64| {
             registry.disk_reports().take(DISK_REPORTS_MAX).cloned().collect()
         };
-        self.change_registry(ask).await.unwrap_or_default()
+        let mut reports: Vec<DiskReport> = self.change_registry(ask).await.unwrap_or_default();
+        let ids: Arc<[u128]> = reports.iter().map(|report| report.disk).collect();
+        let mut budgets = vec![None; ids.len()];
+        for index in 0..self.members().len() {
+            let ids = ids.clone();
+            let ask = move |shard: &Self| {
+                let keys = shard.keys.borrow();
+                ids.iter().map(|id| keys.write_budget(*id)).collect::<Vec<_>>()
+            };
+            let parts = self.on(index, ask).await.flatten().unwrap_or_default();
+            for (whole, part) in budgets.iter_mut().zip(parts) {
+                *whole = joined(*whole, part);
+            }
+        }
+        for (report, budget) in reports.iter_mut().zip(budgets) {
+            if let Some(reason) = budget.and_then(shortage).filter(|_| report.reason.is_empty()) {
+                report.reason = reason;
+            }
+        }
+        reports
     }
 
     /// The log of a client's disk goes on without its segments below `oldest`.
@@ -169,5 +217,20 @@ impl<E: Environment> ControlShard<E> {
         };
         let recycled = self.change_registry(change).await;
         recycled.unwrap_or(Err(Status::InternalError)).err().unwrap_or(Status::Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_of_all_shards_has_the_tightest_level_and_says_what_it_takes() {
+        let part = |left_bytes, level| Some(BudgetState { left_bytes, bytes_per_day: 100, level });
+        let whole = joined(part(30, AdmissionLevel::HeadsToo), part(10, AdmissionLevel::Hits));
+        assert_eq!(joined(None, whole), whole);
+        let reason = whole.and_then(shortage).unwrap();
+        assert!(reason.starts_with("only what was read or came back is written: 20 %"), "{reason}");
+        assert_eq!(part(90, AdmissionLevel::All).and_then(shortage), None);
     }
 }

@@ -70,10 +70,16 @@ fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSet
             force_evict: settings.bool("offload_force_evict"),
             queue_limit: settings.integer("offloading_queue_limit"),
             cap_ratio: settings.number("offload_cap_ratio"),
+            drive_writes_per_day: settings.number("offload_drive_writes_per_day"),
         });
     }
-    let others =
-        ["offload_on_evict", "offload_force_evict", "offloading_queue_limit", "offload_cap_ratio"];
+    let others = [
+        "offload_on_evict",
+        "offload_force_evict",
+        "offloading_queue_limit",
+        "offload_cap_ratio",
+        "offload_drive_writes_per_day",
+    ];
     for name in others.into_iter().filter(|name| settings.is_given(name)) {
         warnings
             .push(format!("Setting `{name}` has no effect without {SWITCH}: nothing goes to SSDs"));

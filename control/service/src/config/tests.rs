@@ -339,10 +339,16 @@ fn objects_go_to_ssds_only_with_the_switch_and_what_is_idle_without_it_is_said()
         "--offload_on_evict",
         "--offloading_queue_limit=7",
         "--offload_cap_ratio=0.25",
+        "--offload_drive_writes_per_day=1.5",
     ])
     .unwrap();
-    let wanted =
-        OffloadSettings { on_evict: true, force_evict: false, queue_limit: 7, cap_ratio: 0.25 };
+    let wanted = OffloadSettings {
+        on_evict: true,
+        force_evict: false,
+        queue_limit: 7,
+        cap_ratio: 0.25,
+        drive_writes_per_day: 1.5,
+    };
     assert_eq!(on.offload, Some(wanted));
     let off = load(&["--offload_on_evict"]).unwrap();
     assert_eq!((off.offload, off.warnings.len()), (None, 1));

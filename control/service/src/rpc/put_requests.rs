@@ -112,6 +112,7 @@ impl Startable for PutRequests {
             client: self.client.0,
             keys: share.keys,
             payload_bytes: &payload_bytes,
+            positions: share.positions,
             groups: &groups,
             config: &config,
             upsert: self.upsert,

@@ -187,6 +187,7 @@ mod tests {
             client: 1,
             keys: &names,
             payload_bytes: &vec![100; names.len()],
+            positions: &[],
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

@@ -46,6 +46,11 @@ pub(super) fn text(
         let (path, reason) = (report.path.escape_debug(), report.reason.escape_debug());
         let _ = write!(text, "\nA disk is {}: {path}: {reason}\n", report.health.name());
     }
+    let is_short = |report: &&DiskReport| !is_sick(report) && !report.reason.is_empty();
+    for report in reports.iter().filter(is_short) {
+        let (path, reason) = (report.path.escape_debug(), report.reason.escape_debug());
+        let _ = write!(text, "\nA disk takes less: {path}: {reason}\n");
+    }
     text
 }
 
@@ -92,9 +97,20 @@ mod tests {
     #[test]
     fn disks_that_are_not_in_use_are_named() {
         let reports =
-            [report(Identity(0), DiskHealth::Failed), report(Identity(9), DiskHealth::Healthy)];
+            [report(Identity(0), DiskHealth::Failed), report(Identity(9), DiskHealth::Hung)];
         assert_eq!(unused(&[], &reports).count(), 1);
         let text = text(&[], &[], &reports);
-        assert_eq!(text, "\nA disk is failed: /nvme0: no space\n");
+        let hung = "\nA disk is hung: /nvme0: no space\n";
+        assert_eq!(text, format!("\nA disk is failed: /nvme0: no space\n{hung}"));
+    }
+
+    #[test]
+    fn a_healthy_disk_that_takes_less_says_why() {
+        let short = DiskReport {
+            reason: "nothing is written".to_owned(),
+            ..report(Identity(9), DiskHealth::Healthy)
+        };
+        let text = text(&[], &[], &[short]);
+        assert_eq!(text, "\nA disk takes less: /nvme0: nothing is written\n");
     }
 }

@@ -17,7 +17,13 @@ pub(super) fn address(sequence: u32) -> u64 {
 }
 
 pub(super) fn offload() -> OffloadSettings {
-    OffloadSettings { on_evict: true, force_evict: false, queue_limit: 100, cap_ratio: 1.0 }
+    OffloadSettings {
+        on_evict: true,
+        force_evict: false,
+        queue_limit: 100,
+        cap_ratio: 1.0,
+        drive_writes_per_day: 0.0,
+    }
 }
 
 fn with_offload(offload: OffloadSettings) -> ShardSettings {

@@ -90,6 +90,7 @@ impl Fleet {
             client: WRITER,
             keys: &[key.as_bytes()],
             payload_bytes: &[payload_bytes],
+            positions: &[],
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

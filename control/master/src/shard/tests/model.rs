@@ -643,8 +643,12 @@ proptest! {
         on_evict in any::<bool>(),
         force_evict in any::<bool>(),
         queue_limit in 1_usize..6,
+        writes_per_day in prop_oneof![Just(0.0), 0.0..8.0],
     ) {
-        let offload = OffloadSettings { on_evict, force_evict, queue_limit, cap_ratio: 0.8 };
+        let drive_writes_per_day = writes_per_day * EXTENT_BYTES as f64 / Disk::spec().bytes as f64;
+        let offload = OffloadSettings {
+            on_evict, force_evict, queue_limit, cap_ratio: 0.8, drive_writes_per_day,
+        };
         let mut model = Model::new(Some(offload));
         for op in &ops {
             model.apply(op);
@@ -660,7 +664,7 @@ proptest! {
     ) {
         let quotas: Vec<u64> = quotas.iter().map(|objects| objects * EXTENT_BYTES).collect();
         let offload = offload.then_some(OffloadSettings {
-            on_evict: true, force_evict, queue_limit: 4, cap_ratio: 0.8,
+            on_evict: true, force_evict, queue_limit: 4, cap_ratio: 0.8, drive_writes_per_day: 0.0,
         });
         let mut model = Model::with_quotas(offload, &quotas);
         for op in &ops {

@@ -375,6 +375,7 @@ fn one_turn_looks_at_a_bounded_number_of_replicas() {
             client: WRITER,
             keys: &[name.as_bytes()],
             payload_bytes: &[PAYLOAD_BYTES],
+            positions: &[],
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

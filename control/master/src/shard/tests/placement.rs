@@ -81,6 +81,7 @@ fn a_batch_sticks_to_the_segment_of_its_first_key() {
         client: WRITER,
         keys: &keys,
         payload_bytes: &[PAYLOAD_BYTES; 20],
+        positions: &[],
         groups: &[],
         config: &config,
         upsert: false,

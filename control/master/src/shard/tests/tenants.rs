@@ -106,6 +106,7 @@ fn a_key_with_a_front_part_that_is_no_tenant_and_a_group_of_another_tenant_are_r
             client: WRITER,
             keys: &[key.as_bytes()],
             payload_bytes: &[PAYLOAD_BYTES],
+            positions: &[],
             groups: &[group],
             config: &PutConfig::default(),
             upsert: false,

@@ -8,6 +8,8 @@ const FILES: &str = "replicas in a shared directory";
 const PACE: &str = "promotions are handed out as owners take them";
 const NOF: &str = "NVMe-oF segments";
 
+/// Most writes of a whole SSD within a day.
+const DRIVE_WRITES_MAX: f64 = 1e6;
 /// Longest offload queue.
 const QUEUE_MAX: i128 = 100_000_000;
 
@@ -64,6 +66,13 @@ pub(super) const FLAGS: &[Flag] = &[
         "Share of a segment's memory that may be on its way to an SSD",
     )
     .within_number(0.0, 1.0),
+    Flag::new(
+        "offload_drive_writes_per_day",
+        ValueKind::Double,
+        "3",
+        "Times that all of an SSD may be written within a day; 0 for no bound",
+    )
+    .within_number(0.0, DRIVE_WRITES_MAX),
     Flag::new(
         "promotion_on_hit",
         ValueKind::Bool,
