@@ -39,7 +39,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak planted lint codegen clean venv-run
+.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak kills planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -172,6 +172,10 @@ soak: setup ## Play the simulation from many seeds; SEEDS=1000 FIRST=0 [SCENARIO
 	@cargo run --quiet --release --locked --package perigee-simulation -- --seeds $(or $(SEEDS),1000) \
 		--first $(or $(FIRST),0) $(if $(SCENARIO),--scenario $(SCENARIO))
 	PERIGEE_SEEDS=$(or $(SEEDS),1000) cargo test --quiet --release --locked --package perigee-rails --lib shard::tests
+
+kills: setup build ## Kill masters, and nodes with a disk, under a load of puts, and check all that is read; KILLS=100
+	@PERIGEE_BIN="$(PROGRAM)" PERIGEE_KILLS=$(or $(KILLS),100) cargo nextest run --locked --workspace --test system \
+		--run-ignored only --no-capture -E 'test(kills_under_load)'
 
 planted: setup ## Plant known faults in a copy of the tree and see which seed or test finds each; FAULTS="name name" SEEDS=200
 	@python3 tests/planted/play.py $(FAULTS) --seeds $(or $(SEEDS),200)

@@ -25,6 +25,8 @@ mod hostile_http;
 mod hot_keys;
 #[cfg(test)]
 mod idle_connections;
+#[cfg(all(test, feature = "store"))]
+mod kills_under_load;
 #[cfg(test)]
 mod logs;
 #[cfg(all(test, feature = "store"))]
