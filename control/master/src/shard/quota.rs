@@ -2,7 +2,7 @@
 //! Invariant: an eviction for others leaves each tenant what is guaranteed to it; only a tenant's
 //! own puts take more. A group that goes counts with its members on this shard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
@@ -263,15 +263,17 @@ impl KeyShard {
         account.map_or(0, |account| account.excess())
     }
 
-    /// Bytes that go with a replica if it is evicted: its own, or its group's on this shard.
+    /// Bytes that go with a replica if it is evicted: its own, or its group's on this shard, and
+    /// those of copies that are being made of them.
     fn bytes_with(&self, replica: u32) -> u64 {
-        match self.groups.get(self.keys[self.replicas[replica].object].group) {
-            Some(group) => {
-                let replicas = group.replicas(&self.replicas);
-                replicas.into_iter().map(|id| self.replicas[id].extent().bytes).sum()
-            }
-            None => self.replicas[replica].extent().bytes,
-        }
+        let replicas = match self.groups.get(self.keys[self.replicas[replica].object].group) {
+            Some(group) => group.replicas(&self.replicas),
+            None => vec![replica],
+        };
+        let bytes = |id: u32| self.replicas[id].extent().bytes;
+        let objects: BTreeSet<u32> = replicas.iter().map(|id| self.replicas[*id].object).collect();
+        let copies = objects.into_iter().filter_map(|object| self.relocation.of(object));
+        copies.map(|copy| bytes(copy.target)).chain(replicas.iter().map(|id| bytes(*id))).sum()
     }
 
     /// Lets quotas follow the memory that there is. One shard does it for all; the capacity says
