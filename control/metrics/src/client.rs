@@ -1,7 +1,7 @@
 //! What a client library or node daemon counts. Invariant: one [`ClientCells`] belongs to one
 //! client, whose calls come from any thread, so additions are atomic.
 
-use crate::catalogue::buckets::{CLIENT_LATENCY_US, DURATIONS};
+use crate::catalogue::buckets::{CLIENT_LATENCY_US, QUARTER_DURATIONS};
 use crate::cell::{Counter, Histogram, HistogramTotals};
 use crate::exemplar::Exemplar;
 use crate::exposition::Samples;
@@ -94,7 +94,7 @@ impl Default for ClientCells {
         let transfer = |_| TransferCells {
             bytes: Counter::default(),
             failures: Counter::default(),
-            duration_ns: Histogram::new(&DURATIONS),
+            duration_ns: Histogram::new(&QUARTER_DURATIONS),
         };
         Self {
             transfers: (0..Route::ALL.len() * Direction::ALL.len()).map(transfer).collect(),

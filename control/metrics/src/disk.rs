@@ -1,7 +1,7 @@
 //! What a client counts of its disks. Invariant: the shard of a disk writes its cells, others read
 //! them; our families and Mooncake's come from the same ones.
 
-use crate::catalogue::buckets::{CLIENT_LATENCY_US, DURATIONS};
+use crate::catalogue::buckets::{CLIENT_LATENCY_US, QUARTER_DURATIONS};
 use crate::cell::{Histogram, HistogramTotals};
 use crate::exposition::Samples;
 use perigee_schemas::DiskHealth;
@@ -54,7 +54,7 @@ pub struct DiskNumbers {
 
 impl Default for DiskTimeCells {
     fn default() -> Self {
-        Self { ns: Histogram::new(&DURATIONS), us: Histogram::new(&CLIENT_LATENCY_US) }
+        Self { ns: Histogram::new(&QUARTER_DURATIONS), us: Histogram::new(&CLIENT_LATENCY_US) }
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
             "perigee_disk_state{path=\"/b\",state=\"healthy\"} 0",
             "perigee_disk_state{path=\"/b\",state=\"full\"} 1",
             "perigee_disk_read_seconds_count{path=\"/b\"} 2",
-            "perigee_disk_read_seconds_bucket{path=\"/b\",le=\"0.001\"} 2",
+            "perigee_disk_read_seconds_bucket{path=\"/b\",le=\"0.001048576\"} 2",
             "mooncake_ssd_read_ops_total 4",
             "mooncake_ssd_total_bytes_total 1140",
             "mooncake_ssd_total_latency_us_count 8",

@@ -1,7 +1,10 @@
 //! The page as bytes: a header and slots of counters. The layout is an interface between processes
 //! of different builds.
 
-use crate::limits::{DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, RINGS, SLOTS};
+use crate::limits::{
+    DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, QUARTERED_POWER, QUARTERED_POWERS, RINGS,
+    SLOTS,
+};
 use crate::ring_cells::RING_BYTES;
 use crate::socket_counters::SOCKET_COUNTERS;
 use crate::span_ring::SPAN_RING_BYTES;
@@ -113,6 +116,8 @@ pub(crate) struct PageHeader {
     pub(crate) marks_lost: AtomicU64,
     /// Room for spans behind the rings. Zero in pages of older builds, which have none.
     pub(crate) spans: AtomicU64,
+    /// Finer buckets of each slot behind the spans. Zero in pages of older builds, which have none.
+    pub(crate) quarters: AtomicU64,
 }
 
 /// The counters of one writer for one key.
@@ -134,6 +139,11 @@ pub(crate) struct Cells {
     pub(crate) copied_ns: AtomicU64,
     pub(crate) disk_ns: AtomicU64,
 }
+
+/// Latencies of one slot, finer: four buckets for each power of two, of those that matter.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct QuarterCells(pub(crate) [AtomicU64; QUARTERS]);
 
 /// The NIC and the peer of a connection: device, then the peer's address as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -264,18 +274,30 @@ pub(crate) const LINK_BYTES: usize = size_of::<LinkCells>();
 pub(crate) const OLDER_LINK_BYTES: usize = 192;
 pub(crate) const RINGS_OFFSET: usize = LINKS_OFFSET + LINKS * LINK_BYTES;
 pub(crate) const SPANS_OFFSET: usize = RINGS_OFFSET + RINGS * RING_BYTES;
-pub(crate) const PAGE_BYTES: usize = SPANS_OFFSET + SPAN_RING_BYTES;
+pub(crate) const QUARTERS_OFFSET: usize = SPANS_OFFSET + SPAN_RING_BYTES;
+pub(crate) const QUARTERS: usize = 4 * QUARTERED_POWERS;
+pub(crate) const QUARTERS_BYTES: usize = size_of::<QuarterCells>();
+pub(crate) const PAGE_BYTES: usize = QUARTERS_OFFSET + SLOTS * QUARTERS_BYTES;
 
 const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
 const _: () = assert!(LINK_BYTES == 320 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
 const _: () = assert!(RINGS_OFFSET.is_multiple_of(64) && SPANS_OFFSET.is_multiple_of(64));
+const _: () = assert!(QUARTERS_OFFSET.is_multiple_of(64) && QUARTERS_BYTES == 8 * QUARTERS);
 
 /// Bucket of a duration in nanoseconds.
 #[inline]
 pub(crate) fn bucket(nanoseconds: u64) -> usize {
     let log2 = (u64::BITS - 1 - (nanoseconds | 1).leading_zeros()) as usize;
     log2.min(LATENCY_BUCKETS - 1)
+}
+
+/// The finer bucket of a duration in nanoseconds, if there is one.
+#[inline]
+pub(crate) fn quarter(nanoseconds: u64) -> Option<usize> {
+    let power = bucket(nanoseconds).checked_sub(QUARTERED_POWER)?;
+    let quarter = (nanoseconds >> (power + QUARTERED_POWER - 2)) & 3;
+    (power < QUARTERED_POWERS).then_some(4 * power + quarter as usize)
 }
 
 #[cfg(test)]
@@ -334,5 +356,21 @@ mod tests {
     fn buckets_are_powers_of_two() {
         let found = [0, 1, 2, 3, 4, 1023, 1024, u64::MAX].map(bucket);
         assert_eq!(found, [0, 0, 1, 1, 2, 9, 10, LATENCY_BUCKETS - 1]);
+    }
+
+    #[test]
+    fn four_finer_buckets_share_a_power_of_two() {
+        let last = (1 << 34) - 1;
+        let found = [1023, 1024, 1279, 1280, 1536, 2047, 2048, 3000, last, last + 1, u64::MAX];
+        let quarters = found.map(quarter);
+        let inner = [0, 0, 1, 2, 3, 4, 5, QUARTERS - 1].map(Some);
+        assert_eq!(
+            (quarters[0], &quarters[1..9], &quarters[9..]),
+            (None, &inner[..], &[None; 2][..])
+        );
+        for nanoseconds in (0..64).map(|power| 1u64 << power).chain(found) {
+            let power = quarter(nanoseconds).map(|quarter| quarter / 4 + QUARTERED_POWER);
+            assert!(power.is_none_or(|power| power == bucket(nanoseconds)), "{nanoseconds}");
+        }
     }
 }

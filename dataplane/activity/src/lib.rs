@@ -34,7 +34,7 @@ pub use directory::{PageDirectory, PageListing, pages};
 pub use error::PageError;
 pub use group::control_group;
 pub use layout::{SlotKey, text};
-pub use limits::{LATENCY_BUCKETS, SLOW_MARK_NS};
+pub use limits::{LATENCY_BUCKETS, QUARTERED_POWER, QUARTERED_POWERS, SLOW_MARK_NS};
 pub use link::{Arrival, Link, LinkRole};
 pub use mark::BatchMark;
 pub use operation::Operation;

@@ -8,6 +8,10 @@ pub(crate) const SLOTS: usize = 1024;
 /// Latency buckets of a slot; bucket `n` counts values of `[2^n, 2^(n+1))` ns, the last one
 /// everything above.
 pub const LATENCY_BUCKETS: usize = 40;
+/// The part of them that is counted finer, from 1 us to 17 s: powers from this one on...
+pub const QUARTERED_POWER: usize = 10;
+/// ... so many, each in four buckets of the same width.
+pub const QUARTERED_POWERS: usize = 24;
 /// Longest device name in bytes.
 pub(crate) const DEVICE_BYTES: usize = 24;
 /// Connections in a page; those that find no place are not shown.
@@ -41,5 +45,5 @@ pub(crate) const ADDRESSES_MAX: usize = 1024;
 /// A process that ends leaves its page, and so its last counts, if a reader was in the folder this
 /// long ago at most: longer than an agent needs to start again.
 pub(crate) const READER_NEAR: Duration = Duration::from_secs(60);
-/// Pages of ended processes that a new one of the same user leaves for a reader: 148 MB.
-pub(crate) const ENDED_PAGES_MAX: usize = 128;
+/// Pages of ended processes that a new one of the same user leaves for a reader: 125 MB.
+pub(crate) const ENDED_PAGES_MAX: usize = 64;

@@ -6,8 +6,8 @@ use crate::error::PageError;
 use crate::folder::{has_reader, mark_ended};
 use crate::group::control_group;
 use crate::layout::{
-    Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader,
-    RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET, SlotKey, VERSION,
+    Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader, QUARTERS,
+    QUARTERS_OFFSET, QuarterCells, RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET, SlotKey, VERSION,
 };
 use crate::limits::{LINKS, RINGS, SLOTS, SPANS};
 use crate::ring_cells::RingCells;
@@ -30,6 +30,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub struct Page {
     header: &'static PageHeader,
     cells: &'static [Cells],
+    quarters: &'static [QuarterCells],
     links: &'static [LinkCells],
     rings: &'static [RingCells],
     /// The one that holds it writes.
@@ -41,6 +42,14 @@ pub struct Page {
     /// leftover.
     file: Option<Flock<File>>,
     path: Option<PathBuf>,
+}
+
+/// The place of a slot.
+#[derive(Debug)]
+pub(crate) struct ClaimedSlot {
+    pub(crate) index: usize,
+    pub(crate) cells: &'static Cells,
+    pub(crate) quarters: &'static QuarterCells,
 }
 
 #[derive(Debug)]
@@ -122,7 +131,7 @@ impl Page {
         // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never
         // unmapped; all types are made of atomics, for which zero bytes are values and other
         // processes' accesses are no data race.
-        let (header, cells, links, rings, spans) = unsafe {
+        let (header, cells, links, rings, spans, quarters) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
             let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
@@ -130,11 +139,14 @@ impl Page {
             let rings = base.add(RINGS_OFFSET).cast::<RingCells>();
             let rings = std::slice::from_raw_parts(rings.as_ptr(), RINGS);
             let spans = base.add(SPANS_OFFSET).cast::<SpanRing>().as_ref();
-            (base.cast::<PageHeader>().as_ref(), cells, links, rings, spans)
+            let quarters = base.add(QUARTERS_OFFSET).cast::<QuarterCells>();
+            let quarters = std::slice::from_raw_parts(quarters.as_ptr(), SLOTS);
+            (base.cast::<PageHeader>().as_ref(), cells, links, rings, spans, quarters)
         };
         let page = Self {
             header,
             cells,
+            quarters,
             links,
             rings,
             spans: Mutex::new(spans),
@@ -158,6 +170,7 @@ impl Page {
         header.links.store(LINKS as u32, Ordering::Relaxed);
         header.rings.store(RINGS as u32, Ordering::Relaxed);
         header.spans.store(SPANS as u64, Ordering::Relaxed);
+        header.quarters.store(QUARTERS as u64, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default();
@@ -181,7 +194,7 @@ impl Page {
 
     /// A place for a thread: one that an earlier thread gave back, whose counters go on; else an
     /// unused one.
-    pub(crate) fn claim_slot(&'static self, key: SlotKey) -> Option<(usize, &'static Cells)> {
+    pub(crate) fn claim_slot(&'static self, key: SlotKey) -> Option<ClaimedSlot> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match claims.idle.get_mut(&key).and_then(Vec::pop) {
             Some(index) => index,
@@ -198,7 +211,7 @@ impl Page {
             }
             None => return None,
         };
-        Some((index, &self.cells[index]))
+        Some(ClaimedSlot { index, cells: &self.cells[index], quarters: &self.quarters[index] })
     }
 
     /// A place for a connection: one that a connection between the same ends gave back, whose

@@ -7,7 +7,7 @@ pub(crate) mod spans;
 
 use crate::layout::{
     HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES, OLDER_VERSION,
-    PageHeader, SLOT_BYTES, SlotKey, VERSION, text,
+    PageHeader, QUARTERS, QUARTERS_BYTES, QUARTERS_OFFSET, SLOT_BYTES, SlotKey, VERSION, text,
 };
 use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
 use crate::socket_counters::SocketCounters;
@@ -53,6 +53,9 @@ pub struct SlotReading {
     pub depth: u64,
     /// Operations by latency: bucket `n` holds `[2^n, 2^(n+1))` ns.
     pub buckets: [u64; LATENCY_BUCKETS],
+    /// Those of the powers that matter in four buckets of the same width each; empty in the page of
+    /// an older build.
+    pub quarters: Vec<u64>,
     /// Nanoseconds of `latency_ns` in which the peer was ready but had no core; 0 in the page of an
     /// older build, as the two that follow.
     pub waited_ns: u64,
@@ -195,7 +198,22 @@ impl PageReader {
         let used = self.number(offset_of!(PageHeader, used))?.min(SLOTS);
         let mut bytes = vec![0; used * SLOT_BYTES];
         self.file.read_exact_at(&mut bytes, HEADER_BYTES as u64)?;
-        Ok(bytes.chunks_exact(SLOT_BYTES).filter_map(SlotReading::decode).collect())
+        let quarters = self.quarters(used)?;
+        let quarters = quarters.chunks(QUARTERS).map(<[u64]>::to_vec);
+        let slots =
+            bytes.chunks_exact(SLOT_BYTES).zip(quarters.chain(std::iter::repeat(Vec::new())));
+        Ok(slots.filter_map(|(bytes, quarters)| SlotReading::decode(bytes, quarters)).collect())
+    }
+
+    /// The finer buckets of so many slots, one behind the other; none in the page of an older
+    /// build.
+    fn quarters(&self, slots: usize) -> io::Result<Vec<u64>> {
+        if self.number(offset_of!(PageHeader, quarters))? != QUARTERS {
+            return Ok(Vec::new());
+        }
+        let mut bytes = vec![0; slots * QUARTERS_BYTES];
+        self.file.read_exact_at(&mut bytes, QUARTERS_OFFSET as u64)?;
+        Ok(bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(word(chunk, 0))).collect())
     }
 }
 
@@ -252,7 +270,7 @@ impl LinkReading {
 }
 
 impl SlotReading {
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8], quarters: Vec<u64>) -> Option<Self> {
         let mut words = bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(word(chunk, 0)));
         let mut next = || words.next();
         Some(Self {
@@ -265,6 +283,7 @@ impl SlotReading {
             retries: next()?,
             depth: next()?,
             buckets: std::array::from_fn(|_| next().unwrap_or(0)),
+            quarters,
             waited_ns: next()?,
             copied_ns: next()?,
             disk_ns: next()?,

@@ -1,7 +1,7 @@
 //! The one writer of a slot.
 
-use crate::layout::{Cells, SlotKey, bucket};
-use crate::page::Page;
+use crate::layout::{SlotKey, bucket, quarter};
+use crate::page::{ClaimedSlot, Page};
 use crate::stages::Stages;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct Slot {
     page: &'static Page,
-    index: usize,
-    cells: &'static Cells,
+    place: ClaimedSlot,
     /// A slot must not be written by two threads: neither `Send` nor `Sync`.
     thread: PhantomData<*const ()>,
 }
@@ -20,24 +19,27 @@ impl Slot {
     /// A slot for this thread. A slot that an earlier thread gave back goes on counting. `None`
     /// when the page is full.
     pub fn claim(page: &'static Page, key: SlotKey) -> Option<Self> {
-        let (index, cells) = page.claim_slot(key)?;
-        Some(Self { page, index, cells, thread: PhantomData })
+        let place = page.claim_slot(key)?;
+        Some(Self { page, place, thread: PhantomData })
     }
 
     /// What the slot counts.
     pub fn key(&self) -> Option<SlotKey> {
-        SlotKey::decode(self.cells.key.each_ref().map(|word| word.load(Ordering::Relaxed)))
+        SlotKey::decode(self.place.cells.key.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Counts a finished operation of so many payload bytes.
     #[inline]
     pub fn record(&self, bytes: u64, stages: &Stages) {
-        let cells = self.cells;
+        let cells = self.place.cells;
         grow(&cells.operations, 1);
         grow(&cells.bytes, bytes);
         grow(&cells.latency_ns, stages.total_ns);
         grow(&cells.queue_ns, stages.queue_ns);
         grow(&cells.buckets[bucket(stages.total_ns)], 1);
+        if let Some(quarter) = quarter(stages.total_ns) {
+            grow(&self.place.quarters.0[quarter], 1);
+        }
         grow(&cells.waited_ns, stages.waited_ns);
         grow(&cells.copied_ns, stages.copied_ns);
         grow(&cells.disk_ns, stages.disk_ns);
@@ -45,24 +47,24 @@ impl Slot {
 
     /// Counts an operation that failed.
     pub fn record_failure(&self) {
-        grow(&self.cells.errors, 1);
+        grow(&self.place.cells.errors, 1);
     }
 
     /// Counts an operation that is tried again.
     pub fn record_retry(&self) {
-        grow(&self.cells.retries, 1);
+        grow(&self.place.cells.retries, 1);
     }
 
     /// Says how many operations are under way.
     pub fn set_depth(&self, operations: u64) {
-        self.cells.depth.store(operations, Ordering::Relaxed);
+        self.place.cells.depth.store(operations, Ordering::Relaxed);
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         self.set_depth(0);
-        self.page.give_back(self.index);
+        self.page.give_back(self.place.index);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::limits::FLOWS_MAX;
 use crate::traces::SpanEntry;
-use perigee_metrics::catalogue::buckets::LOG2_DURATIONS;
+use perigee_metrics::catalogue::buckets::QUARTER_DURATIONS;
 use perigee_metrics::{BucketExemplars, Exemplar};
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Exemplars {
             let value = span.took_ns;
             let seen_ms = span.began_us.saturating_add(span.took_ns / 1000) / 1000;
             let exemplars = self.flows.entry(labels).or_default();
-            exemplars.put(LOG2_DURATIONS.place(value), Exemplar { trace, value, seen_ms });
+            exemplars.put(QUARTER_DURATIONS.place(value), Exemplar { trace, value, seen_ms });
         }
     }
 
@@ -72,7 +72,7 @@ mod tests {
         let mut exemplars = Exemplars::default();
         exemplars.add(&[span("transfer", 1), span("served", 2), several, failed, span("call", 5)]);
         let read = exemplars.of_flow(["eth0", "tcp", "read"]);
-        let place = LOG2_DURATIONS.place(1100);
+        let place = QUARTER_DURATIONS.place(1100);
         let wanted = Exemplar { trace: 1, value: 1100, seen_ms: 7000 };
         assert_eq!(read.of(place), Some(wanted));
         let written = exemplars.of_flow(["eth0", "tcp", "write"]);

@@ -93,7 +93,8 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot, exemplars: &Exemplars) 
         samples.value("perigee_flow_retries_total", &labels, retries);
         samples.value("perigee_flow_queue_seconds_total", &labels, seconds(queue_ns));
         samples.value("perigee_flow_depth", &labels, depth);
-        let totals = HistogramTotals { exemplars: exemplars.of_flow(labels), ..latency.totals() };
+        let exemplars = exemplars.of_flow(labels);
+        let totals = HistogramTotals { exemplars, ..latency.finer_totals() };
         samples.histogram("perigee_flow_latency_seconds", &labels, &totals);
         let [device, route, direction] = labels;
         for (stage, spent_ns) in FLOW_STAGES.into_iter().zip(stages) {

@@ -2,7 +2,7 @@
 //! probe.
 //! Invariant: base units only; every label is bounded by what a host has.
 
-use super::buckets::LOG2_DURATIONS;
+use super::buckets::{LOG2_DURATIONS, QUARTER_DURATIONS};
 use crate::family::Family;
 
 const PORT: &[&str] = &["device", "port", "numa", "kind"];
@@ -25,6 +25,10 @@ const fn gauge(name: &'static str, unit: &'static str, help: &'static str) -> Fa
 
 const fn duration(name: &'static str, help: &'static str) -> Family {
     Family::histogram(name, "seconds", &LOG2_DURATIONS, help).ours().of_agent()
+}
+
+const fn finer_duration(name: &'static str, help: &'static str) -> Family {
+    Family::histogram(name, "seconds", &QUARTER_DURATIONS, help).ours().of_agent()
 }
 
 #[rustfmt::skip]
@@ -78,7 +82,7 @@ pub(super) const FAMILIES: &[Family] = &[
         "Time operations waited before they were on their way; source: activity pages").labelled(FLOW),
     gauge("perigee_flow_depth", "operations",
         "Operations under way; source: activity pages").labelled(FLOW),
-    duration("perigee_flow_latency_seconds",
+    finer_duration("perigee_flow_latency_seconds",
         "Operations of the data plane on the wire or disk; source: activity pages").labelled(FLOW),
     counter("perigee_flow_stage_seconds_total", "seconds",
         "Time of operations after the queue: on the wire, and what peers say of theirs, \

@@ -1,7 +1,7 @@
 //! Families of client libraries and node daemons. Invariant: Mooncake's client families keep their
 //! microsecond units, ours are seconds.
 
-use super::buckets::{CLIENT_LATENCY_US, DURATIONS};
+use super::buckets::{CLIENT_LATENCY_US, QUARTER_DURATIONS};
 use crate::family::Family;
 
 const MODE: &[&str] = &["client_mode"];
@@ -147,10 +147,15 @@ pub(super) const OWN: &[Family] = &[
         .labelled(ROUTE_DIRECTION)
         .ours()
         .of_client(),
-    Family::histogram("perigee_transfer_seconds", "seconds", &DURATIONS, "Time of one transfer")
-        .labelled(ROUTE_DIRECTION)
-        .ours()
-        .of_client(),
+    Family::histogram(
+        "perigee_transfer_seconds",
+        "seconds",
+        &QUARTER_DURATIONS,
+        "Time of one transfer",
+    )
+    .labelled(ROUTE_DIRECTION)
+    .ours()
+    .of_client(),
     Family::counter("perigee_transfer_failures_total", "transfers", "Transfers that failed")
         .labelled(ROUTE_DIRECTION)
         .ours()

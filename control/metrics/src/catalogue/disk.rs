@@ -1,7 +1,7 @@
 //! Families of a client's disks. Invariant: each names its disk by the folder that its user has
 //! named.
 
-use super::buckets::DURATIONS;
+use super::buckets::QUARTER_DURATIONS;
 use crate::family::Family;
 
 const PATH: &[&str] = &["path"];
@@ -78,7 +78,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family::histogram(
         "perigee_disk_read_seconds",
         "seconds",
-        &DURATIONS,
+        &QUARTER_DURATIONS,
         "Reads of the files of a disk",
     )
     .labelled(PATH)
@@ -87,7 +87,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family::histogram(
         "perigee_disk_write_seconds",
         "seconds",
-        &DURATIONS,
+        &QUARTER_DURATIONS,
         "Writes and syncs of the files of a disk",
     )
     .labelled(PATH)

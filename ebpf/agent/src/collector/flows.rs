@@ -161,7 +161,8 @@ fn series(page: &PageReader, slot: &SlotReading, network: NetworkNamespace) -> F
         retries: slot.retries,
         depth: if page.is_ended() { 0 } else { slot.depth },
         queue_ns: slot.queue_ns,
-        latency: Distribution::new(slot.operations, slot.latency_ns, &slot.buckets),
+        latency: Distribution::new(slot.operations, slot.latency_ns, &slot.buckets)
+            .with_quarters(&slot.quarters),
         waited_ns: slot.waited_ns,
         copied_ns: slot.copied_ns,
         disk_ns: slot.disk_ns,

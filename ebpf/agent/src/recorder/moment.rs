@@ -46,6 +46,8 @@ fn flows(flows: &[FlowSeries]) -> Vec<FlowSeries> {
             ..FlowSeries::default()
         });
         sum.add(flow);
+        // Half of a record's room would be finer buckets.
+        sum.latency = sum.latency.by_powers();
     }
     sums.into_values().take(MOMENT_FLOWS).collect()
 }

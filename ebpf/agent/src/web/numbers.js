@@ -46,19 +46,31 @@ export function secondsBetween(newer, older) {
 }
 
 export function difference(now, before) {
-  const counts = now.buckets.map((count, index) => count - (before?.buckets[index] ?? 0));
-  return { count: now.count - (before?.count ?? 0), sum_ns: now.sum_ns - (before?.sum_ns ?? 0), buckets: counts };
+  const less = (counts, earlier) => (counts ?? []).map((count, index) => count - (earlier?.[index] ?? 0));
+  // Records of the past have no finer buckets.
+  const isFiner = !before?.count || before.quarters?.length > 0;
+  return {
+    count: now.count - (before?.count ?? 0),
+    sum_ns: now.sum_ns - (before?.sum_ns ?? 0),
+    buckets: less(now.buckets, before?.buckets),
+    quarters: isFiner ? less(now.quarters, before?.quarters) : [],
+  };
 }
 
 function merge(distributions) {
-  const sum = { count: 0, sum_ns: 0, buckets: [] };
+  const sum = { count: 0, sum_ns: 0, buckets: [], quarters: [] };
   for (const one of distributions) {
     sum.count += one.count;
     sum.sum_ns += one.sum_ns;
-    one.buckets.forEach((count, index) => { sum.buckets[index] = (sum.buckets[index] ?? 0) + count; });
+    for (const name of ["buckets", "quarters"]) {
+      (one[name] ?? []).forEach((count, index) => { sum[name][index] = (sum[name][index] ?? 0) + count; });
+    }
   }
   return sum;
 }
+
+// The first power of two of nanoseconds that has finer buckets.
+const QUARTERED_POWER = 10;
 
 // The value below which this share lies, evenly spread inside its bucket, as the agent's own verdicts count.
 export function quantile(distribution, share) {
@@ -66,10 +78,22 @@ export function quantile(distribution, share) {
   if (total === 0) return null;
   let left = share * total;
   for (const [power, count] of distribution.buckets.entries()) {
-    if (count > 0 && count >= left) return 2 ** power * (1 + left / count);
+    if (count > 0 && count >= left) return 2 ** power * (1 + partBelow(distribution, power, left / count));
     left -= count;
   }
   return null;
+}
+
+// How far inside a power of two its values of this share lie, by the four finer buckets that some powers have.
+function partBelow(distribution, power, share) {
+  const first = 4 * (power - QUARTERED_POWER);
+  const quarters = first < 0 ? [] : (distribution.quarters ?? []).slice(first, first + 4);
+  let left = share * quarters.reduce((sum, count) => sum + count, 0);
+  for (const [quarter, count] of quarters.entries()) {
+    if (count > 0 && count >= left) return (quarter + left / count) / 4;
+    left -= count;
+  }
+  return share;
 }
 
 // Latency of what the data plane moved between two snapshots, over one device or (null) over all.

@@ -25,18 +25,7 @@ pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
 
 /// Values that came between two readings.
 fn between(newer: &Distribution, older: Option<&Distribution>) -> Distribution {
-    let Some(older) = older else {
-        return newer.clone();
-    };
-    let buckets =
-        newer.buckets.iter().enumerate().map(|(index, count)| {
-            count.saturating_sub(older.buckets.get(index).copied().unwrap_or(0))
-        });
-    Distribution {
-        count: newer.count.saturating_sub(older.count),
-        sum_ns: newer.sum_ns.saturating_sub(older.sum_ns),
-        buckets: buckets.collect(),
-    }
+    older.map_or_else(|| newer.clone(), |older| newer.since(older))
 }
 
 /// The value that this share of values lies below, as the agent's page and verdicts count it;

@@ -34,7 +34,12 @@ fn snapshot(second: u64) -> Snapshot {
         shard: "0".to_owned(),
         operations: 100 * second,
         bytes: 1_000_000 * second,
-        latency: Distribution { count: 100 * second, sum_ns: 20_000 * 100 * second, buckets },
+        latency: Distribution {
+            count: 100 * second,
+            sum_ns: 20_000 * 100 * second,
+            buckets,
+            quarters: Vec::new(),
+        },
         ..FlowSeries::default()
     };
     Snapshot {
@@ -181,7 +186,12 @@ fn enter_opens_the_graph_of_the_selected_row_and_escape_closes_it() {
 fn waiting(second: u64, share: f64) -> Snapshot {
     let mut buckets = vec![0; 40];
     buckets[20] = second;
-    let run_queue = Distribution { count: second, sum_ns: (share * 1e9) as u64 * second, buckets };
+    let run_queue = Distribution {
+        count: second,
+        sum_ns: (share * 1e9) as u64 * second,
+        buckets,
+        quarters: Vec::new(),
+    };
     let task = TaskSeries {
         program: "perigee".to_owned(),
         thread: "perigee-data".to_owned(),
