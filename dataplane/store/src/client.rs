@@ -167,7 +167,7 @@ impl Store {
         );
         let bell = Arc::<HeartbeatBell>::default();
         let rung = bell.clone();
-        let ledger = LedgerKeeper::new(&master, move || rung.hurry());
+        let ledger = LedgerKeeper::new(&master, donation.table(), move || rung.hurry());
         let disks = Arc::new(Disks::new(master.clone(), donation.clone(), ledger.void()));
         Ok(Self {
             name,

@@ -7,9 +7,9 @@
 use crate::error::TransferError;
 use perigee_memory::copy::{gather_blocks, scatter_blocks};
 use perigee_memory::limits::BLOCK_BYTES;
-use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_memory::{ByteRange, ByteRangeMut, Segment};
 use perigee_schemas::extent::{
-    checksum_count, extent_bytes, footer_bytes, footer_offset, generation_offset,
+    GENERATION_BYTES, checksum_count, extent_bytes, footer_bytes, footer_offset, generation_offset,
 };
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -124,6 +124,18 @@ impl MappedExtent {
     }
 }
 
+/// Whether an object lies in a segment of this process as it was written: nothing else was since.
+pub fn holds(segment: &Segment, offset: u64, payload_bytes: u64, generation: u64) -> bool {
+    let at = offset.saturating_add(generation_offset(payload_bytes));
+    let base = segment.range(offset, extent_bytes(payload_bytes));
+    let base = base.filter(|base| (*base as usize).is_multiple_of(8));
+    base.filter(|_| segment.is_populated(at, GENERATION_BYTES)).is_some_and(|base| {
+        // SAFETY: the extent lies inside the segment, which stays mapped meantime, and is aligned.
+        let extent = unsafe { MappedExtent::new(base, payload_bytes) };
+        extent.expect_generation(generation).is_ok()
+    })
+}
+
 /// The footer of an object as bytes, for routes that write it like payload.
 pub(crate) fn footer(payload_bytes: u64, blocks: &[u32], generation: u64) -> Vec<u8> {
     // A missing checksum would be written as 0, and the object never be read again.
@@ -170,6 +182,9 @@ mod tests {
             assert_eq!(extent.block_checksums().len(), bytes.div_ceil(65_536));
             assert_eq!(read_back(extent, 77, checksum, bytes).unwrap(), data);
             assert_eq!(read_back(extent, 78, checksum, bytes), Err(TransferError::Stale));
+            let holds = |offset, generation| holds(&segment, offset, bytes as u64, generation);
+            assert!(holds(0, 77) && !holds(0, 78) && !holds(16, 77));
+            assert!(!holds(4, 77) && !holds(1 << 20, 77) && !holds(u64::MAX, 77));
             // SAFETY: inside the extent.
             unsafe { *segment.base() ^= 1 };
             assert!(matches!(

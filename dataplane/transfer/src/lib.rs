@@ -21,6 +21,7 @@ pub use engine::{
     ObjectEngine, ObjectEngineOptions, ReadJob, SegmentClient, SubmittedJobs, WriteJob,
 };
 pub use error::TransferError;
+pub use extent::holds;
 pub use limits::TRANSFER_DEADLINE;
 pub use perigee_mover::PeerError;
 pub use perigee_schemas::{Direction, Route};

@@ -11,9 +11,11 @@ use perigee_memory::journal::{Journal, JournalError, SealedLog, live_records};
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
 use perigee_schemas::record::{Record, RecordOp};
+use perigee_transfer::{SegmentTable, holds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A journal may take this part of its segment's bytes at most...
 const JOURNAL_PART: u64 = 16;
@@ -47,6 +49,8 @@ pub(super) struct SegmentBook {
     void: VoidCopies,
     /// Keys that were removed, whatever segment had them.
     removals: KeptRemovals,
+    /// Where the segment itself is found.
+    segments: Arc<SegmentTable>,
 }
 
 /// What all shards of a master are announced, until each of them tells.
@@ -76,6 +80,7 @@ impl SegmentBook {
             announced: None,
             void: VoidCopies::default(),
             removals: KeptRemovals::default(),
+            segments: Arc::default(),
         })
     }
 
@@ -84,12 +89,20 @@ impl SegmentBook {
         Self { void: void.clone(), ..self }
     }
 
+    /// The same, for a segment in this table.
+    pub(super) fn in_table(self, segments: &Arc<SegmentTable>) -> Self {
+        Self { segments: segments.clone(), ..self }
+    }
+
     /// The segment is about to be mounted by a master in this life: whether its owner has objects
     /// to announce, which another life has reported. What the same life has forgotten is
     /// forgotten for good.
     pub(super) fn prepare(&mut self, life: u64) -> Announces {
         self.round += 1;
         self.stale.clear();
+        if self.life != life {
+            self.forget_overwritten();
+        }
         self.found = (self.life != life).then(|| Rc::new(self.whole()));
         match &self.found {
             Some(live) if !live.is_empty() => Announces::Objects,
@@ -192,6 +205,27 @@ impl SegmentBook {
         debug_assert!(kept.is_ok(), "its own records can be read");
     }
 
+    /// Forgets what was written over: the last life of the master had freed it, and ended before
+    /// that was heard here.
+    fn forget_overwritten(&mut self) {
+        let Some(segment) = self.segments.get(self.id) else {
+            return;
+        };
+        let is_gone = |record: &Record<'_>| {
+            !holds(&segment, record.offset, record.payload_bytes, record.generation)
+        };
+        let (mut freed, mut objects) = (Vec::new(), 0);
+        for record in self.live().filter(is_gone) {
+            Record { op: RecordOp::Free, ..record }.encode(&mut freed);
+            objects += 1;
+        }
+        if objects > 0 {
+            tracing::info!(segment = %self.id, objects, "Objects were overwritten, and the last master could not say so");
+        }
+        let kept = self.keep(0, &freed);
+        debug_assert!(kept.is_ok(), "its own records can be read");
+    }
+
     /// What another life of the master hears.
     fn whole(&self) -> Live {
         Live::new(self.live()).with_removals(&self.removals)
@@ -232,6 +266,8 @@ fn journal(segment_bytes: u64) -> Result<Journal<SealedLog>, JournalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_memory::Segment;
+    use perigee_memory::segment::{Populate, SegmentOptions};
     use perigee_schemas::key_hash::shard_of;
 
     const BYTES: u64 = 1 << 20;
@@ -313,6 +349,21 @@ mod tests {
         }
         book.prepare(9);
         assert!(removed_before(&mut book, 9).is_empty());
+    }
+
+    #[test]
+    fn what_was_written_over_unheard_is_not_announced() {
+        let table = Arc::<SegmentTable>::default();
+        let options = SegmentOptions { populate: Populate::OnRequest, ..SegmentOptions::default() };
+        let segment = Segment::create(BYTES, &options).unwrap();
+        let mut book = book().in_table(&table);
+        book.keep(0, &record(RecordOp::Commit, b"a", 3)).unwrap();
+        assert_eq!(book.prepare(8), Announces::Objects, "as long as its bytes cannot be looked at");
+        // Its place has another generation: zeros.
+        segment.populate(0, BYTES).unwrap();
+        table.insert(Identity(1), Arc::new(segment));
+        assert_eq!(book.prepare(9), Announces::Space);
+        assert!(live(&book).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use perigee_rpc::MasterClient;
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
 use perigee_shard::{Environment, ShardEnvironment, ShardOf, ShardOptions};
+use perigee_transfer::SegmentTable;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,7 @@ pub(crate) struct LedgerKeeper {
     master: Arc<MasterClient>,
     is_lost: Arc<dyn Fn() + Send + Sync>,
     void: VoidCopies,
+    segments: Arc<SegmentTable>,
     thread: Mutex<Option<ShardOf<SegmentLedger<ShardEnvironment>>>>,
 }
 
@@ -32,10 +34,12 @@ impl LedgerKeeper {
     /// No thread runs yet. `is_lost` is called when a master has broken off.
     pub(crate) fn new(
         master: &Arc<MasterClient>,
+        segments: &Arc<SegmentTable>,
         is_lost: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         let (master, is_lost) = (master.clone(), Arc::new(is_lost));
-        Self { master, is_lost, void: VoidCopies::default(), thread: Mutex::default() }
+        let (void, segments) = (VoidCopies::default(), segments.clone());
+        Self { master, is_lost, void, segments, thread: Mutex::default() }
     }
 
     /// What the master has said of copies on disks.
@@ -136,15 +140,16 @@ impl LedgerKeeper {
 
     fn start(&self) -> Option<ShardOf<SegmentLedger<ShardEnvironment>>> {
         let (master, is_lost) = (self.master.clone(), self.is_lost.clone());
-        let void = self.void.clone();
+        let (void, segments) = (self.void.clone(), self.segments.clone());
         // No caller waits for what it does: it does not poll.
         let options =
             ShardOptions { poll: Duration::ZERO, ..ShardOptions::named("perigee-ledger") };
         let make = async move |environment: &ShardEnvironment| {
             let client = master.client();
             let addresses = move || master.addresses();
+            let is_lost = move || is_lost();
             let ledger =
-                SegmentLedger::new(environment, client, addresses, move || is_lost(), &void);
+                SegmentLedger::new(environment, client, addresses, is_lost, &void, &segments);
             Ok::<_, std::convert::Infallible>((ledger, ()))
         };
         let run = async |ledger: Rc<SegmentLedger<ShardEnvironment>>| {

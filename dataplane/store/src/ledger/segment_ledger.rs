@@ -9,10 +9,12 @@ use perigee_memory::journal::JournalError;
 use perigee_schemas::Identity;
 use perigee_schemas::master::Announces;
 use perigee_shard::Environment;
+use perigee_transfer::SegmentTable;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// First pause before a master that does not answer, or does not know the segment, is asked
@@ -46,18 +48,20 @@ pub struct SegmentLedger<E: Environment> {
     /// Largest generation of segments that are gone.
     generation: Cell<u64>,
     void: VoidCopies,
+    segments: Arc<SegmentTable>,
     pub(super) is_stopped: Cell<bool>,
 }
 
 impl<E: Environment> SegmentLedger<E> {
-    /// A ledger without segments. `addresses` tells where the master is, `is_lost` is called when
-    /// it has broken off, and what it says of copies on disks is kept in `void`.
+    /// A ledger for segments of this table. `addresses` tells where the master is, `is_lost` is
+    /// called when it has broken off, and what it says of copies on disks is kept in `void`.
     pub fn new(
         environment: &E,
         client: Identity,
         addresses: impl Fn() -> Vec<SocketAddr> + 'static,
         is_lost: impl Fn() + 'static,
         void: &VoidCopies,
+        segments: &Arc<SegmentTable>,
     ) -> Rc<Self> {
         Rc::new(Self {
             environment: environment.clone(),
@@ -66,6 +70,7 @@ impl<E: Environment> SegmentLedger<E> {
             books: RefCell::default(),
             generation: Cell::new(0),
             void: void.clone(),
+            segments: segments.clone(),
             is_stopped: Cell::new(false),
         })
     }
@@ -75,7 +80,8 @@ impl<E: Environment> SegmentLedger<E> {
     /// # Errors
     /// There is no memory for it.
     pub fn add(self: &Rc<Self>, segment: Identity, bytes: u64) -> Result<(), JournalError> {
-        let kept = Rc::new(Kept::new(SegmentBook::new(segment, bytes)?.with_void(&self.void)));
+        let book = SegmentBook::new(segment, bytes)?.with_void(&self.void);
+        let kept = Rc::new(Kept::new(book.in_table(&self.segments)));
         self.books.borrow_mut().insert(segment, kept.clone());
         let ledger = self.clone();
         self.environment.spawn(async move { ledger.keep(&kept).await });

@@ -130,7 +130,7 @@ impl Node {
         let (hurry, void) = (Rc::new(Cell::new(false)), VoidCopies::default());
         let (master, lost) = (self.master.address(), hurry.clone());
         let is_lost = move || lost.set(true);
-        let ledger = Ledger::new(environment, client, move || vec![master], is_lost, &void);
+        let ledger = Ledger::new(environment, client, move || vec![master], is_lost, &void, &table);
         let offer = self.make_segment(&table, &ledger)?;
         let server = SegmentShardServer::listen(environment, self.address(), table.clone(), client);
         Ok(Life {
