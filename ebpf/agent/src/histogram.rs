@@ -1,6 +1,6 @@
 //! A distribution by powers of two of nanoseconds, as pages and probes count it; what pages count is
-//! finer. Invariant: the finer buckets of a power say where inside of it its values lie, and never
-//! how many they are.
+//! finer. Invariant: the finer buckets of a power say where inside of it values lie, never how many
+//! there are.
 
 use perigee_activity::{LATENCY_BUCKETS, QUARTERED_POWER, QUARTERED_POWERS};
 use perigee_metrics::HistogramTotals;
