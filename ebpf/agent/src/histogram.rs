@@ -1,5 +1,5 @@
-//! A distribution by powers of two of nanoseconds, as pages and probes count it; what pages count is
-//! finer. Invariant: the finer buckets of a power say where inside of it values lie, never how many
+//! A distribution by powers of two of nanoseconds, as pages and probes count it; pages count finer,
+//! too. Invariant: the finer buckets of a power say where inside of it values lie, never how many
 //! there are.
 
 use perigee_activity::{LATENCY_BUCKETS, QUARTERED_POWER, QUARTERED_POWERS};
