@@ -30,7 +30,7 @@ fn own_shm() -> bool {
     unshare(CloneFlags::CLONE_NEWNS).expect("root gets a mount namespace");
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("mounts can be private");
-    let size = Some("size=4m");
+    let size = Some("size=8m");
     mount(Some("tmpfs"), SHM, Some("tmpfs"), MsFlags::empty(), size).expect("a tmpfs is mounted");
     true
 }
