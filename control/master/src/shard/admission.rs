@@ -30,10 +30,6 @@ impl KeyShard {
         let Some(record) = self.keys.get(replica.object) else {
             return DiskWish::None;
         };
-        // What is being replaced is not worth a copy.
-        if record.flags.has(Flags::PENDING) {
-            return DiskWish::None;
-        }
         let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
         if others.any(|other| self.is_readable(other)) {
             return DiskWish::None;

@@ -676,3 +676,22 @@ fn calls_wait_for_what_a_mounted_disk_has_until_its_owner_has_said_it_or_takes_t
     let late_ms = stage.now_ms + crate::limits::AWAITED_MS;
     assert_eq!(stage.shard.awaited(late_ms), 0, "an owner that says nothing costs no more");
 }
+
+#[test]
+fn what_is_being_replaced_is_saved_too_for_its_writer_may_never_end() {
+    let mut stage = Stage::with_disk(offload(), 4);
+    for key in ["a", "b", "c"] {
+        stage.put(key);
+    }
+    let config = PutConfig::default();
+    assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &config, true), 0);
+    for key in 0..8 {
+        stage.tick();
+        for task in stage.take_demotions() {
+            stage.end_demotion(&task, 0, address(1));
+        }
+        stage.put(&format!("{key}"));
+    }
+    assert_eq!(stage.revoke(WRITER, "a"), 0);
+    assert!(stage.holds("a"), "it was acknowledged, and its successor was not");
+}
