@@ -92,7 +92,7 @@ def test_what_is_no_traceparent_is_none(store, wrong):
 
 def test_a_batch_of_an_engine_is_found_by_its_traceparent(agent, tmp_path):
     peer, memory, engine = Peer(tmp_path / "peer.log"), Memory(), TransferEngine()
-    trace_id = "6bf92f3577b34da6a3ce929d0e0e4736"
+    trace_id = "7bf92f3577b34da6a3ce929d0e0e4736"
 
     def write():
         with trace.use(traceparent(trace_id)):
