@@ -63,12 +63,16 @@ impl KeyShard {
         self.begin(now_ms);
         self.tombstones.note_pattern();
         self.rebuild.note_pattern();
-        if scan.next == 0 {
+        if force && scan.next == 0 {
             self.note_pattern_removal(pattern);
         }
         let (mut removed, mut budget) = (0, ScanBudget::of_a_step());
         while let Some(id) = budget.next(self, scan, pattern) {
-            removed += u64::from(self.remove_object(id, force).is_ok());
+            // What is leased stays, so only those that go are named.
+            let key = (!force).then(|| self.keys[id].key().to_vec());
+            let is_removed = self.remove_object(id, force).is_ok();
+            key.filter(|_| is_removed).iter().for_each(|key| self.note_removal(key));
+            removed += u64::from(is_removed);
         }
         removed
     }

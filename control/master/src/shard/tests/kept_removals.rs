@@ -144,7 +144,7 @@ fn a_removal_by_pattern_outlives_the_master_too() {
     assert_eq!(before.get("leased"), 0);
     let tenant = TenantId::parse("blue").unwrap();
     before.remove_matching(&Pattern::compile("^prompt-").unwrap().of(TenantId::default()), true);
-    before.remove_matching(&Pattern::any().of(tenant), false);
+    before.remove_matching(&Pattern::any().of(tenant), true);
     let heard = Heard::by(&mut before.shard);
     let removals = heard.removals(0);
     assert_eq!(removals.len(), 2, "one for each walk");
@@ -158,6 +158,23 @@ fn a_removal_by_pattern_outlives_the_master_too() {
     announce(&mut stage, 1, &rest, &[]);
     let held = ["prompt-1", "prompt-2", blue, "other", "prompt-3"].map(|key| stage.holds(key));
     assert_eq!(held, [false, false, false, true, true]);
+}
+
+#[test]
+fn what_a_removal_by_pattern_leaves_alone_outlives_the_master() {
+    let mut before = followed(1);
+    for key in ["leased", "idle"] {
+        assert_eq!(before.put(key), 0);
+    }
+    assert_eq!(before.get("leased"), 0);
+    assert_eq!(before.remove_matching(&Pattern::any().of(TenantId::default()), false), 1);
+    let heard = Heard::by(&mut before.shard);
+    let removals = heard.removals(0);
+    let old = |key, slot| commit(key, slot, removals[0].sequence - 1);
+    let mut stage = next_life(settings());
+    announce(&mut stage, 0, &[], &removals);
+    announce(&mut stage, 1, &[old("leased", 0), old("idle", 1)], &[]);
+    assert!(stage.holds("leased") && !stage.holds("idle"));
 }
 
 #[test]
