@@ -2,9 +2,9 @@
 //! threads of their own.
 //!
 //! Objects of the client's memory are written to them before they are evicted. The master decides
-//! which; it alone knows where the copies lie. The invariant: a copy that the master has not taken
-//! is made void, and a tombstone is confirmed only when the disk has it for good. A disk that
-//! fails, at the start or later, is not used; memory goes on without it.
+//! which; it alone knows where the copies lie. The invariant: a copy that the master refuses when
+//! it is announced is made void, and a tombstone is confirmed only when the disk has it for good. A
+//! disk that fails, at the start or later, is not used; memory goes on without it.
 
 mod announcement;
 mod context;

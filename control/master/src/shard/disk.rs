@@ -32,9 +32,10 @@ impl KeyShard {
     /// Ends demotions: a copy that was written joins the replicas of its object, if that is still
     /// the one it was made of. One status per key.
     ///
-    /// Status -1400: the demotion is not under way (any more), so the copy is void: its owner must
-    /// never announce it; -601: another client's demotion; -600: a column has the wrong length.
-    /// Repeating is fine.
+    /// Status -1400: the demotion is not under way (any more). If this life of the master has given
+    /// it out, a tombstone says that the copy is void; an earlier life may have counted on the
+    /// copy, so its owner announces it. -601: another client's demotion; -600: a column has the
+    /// wrong length. Repeating is fine.
     pub fn end_demotions(&mut self, now_ms: u64, ended: &EndedDemotions<'_>, out: &mut Vec<i32>) {
         self.begin(now_ms);
         let keys = ended.keys.len();
@@ -233,13 +234,13 @@ impl KeyShard {
             Some(object) if self.keys[object].first != NONE => {
                 return self.learn_of(object, disk, copy, is_current);
             }
-            // What is being written replaces it in any case.
-            Some(_) => return Err(Status::ObjectNotFound),
-            None if (!is_current && self.has_changed_for(disk, hash))
+            _ if (!is_current && self.has_changed_for(disk, hash))
                 || self.tombstones.is_void(disk, hash, copy.generation) =>
             {
                 return Err(Status::ObjectNotFound);
             }
+            // A put that is under way may come to nothing.
+            Some(object) => object,
             None => self.insert_object(copy.key, hash, copy.group),
         };
         let stamp = self.clock.touch();
@@ -248,6 +249,7 @@ impl KeyShard {
         record.owner = copy.writer;
         record.stamp = stamp;
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
+        self.refresh_blocking(object);
         let first = self.keys[object].first;
         self.report_key(KeyChange::Stored, object, first);
         Ok(())

@@ -3,6 +3,7 @@
 
 mod admission;
 mod adopting;
+mod announced_copies;
 mod demotion;
 mod eviction;
 mod follower;

@@ -10,9 +10,9 @@ use crate::limits::{
     DEMOTIONS_PER_FETCH, DISK_WRITE_WAIT, REMOUNT_PAUSE, REPORT_TRIES,
 };
 use perigee_rpc::{CallError, EndedDemotion};
+use perigee_schemas::Identity;
 use perigee_schemas::disk_address::DiskAddress;
-use perigee_schemas::{Identity, Status};
-use perigee_ssd::{Answer, Disk, Outgoing, VoidCopy, WriteError};
+use perigee_ssd::{Answer, Disk, Outgoing, WriteError};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -95,10 +95,11 @@ impl<O: DiskOwner> Writer<O> {
         Ok(true)
     }
 
-    /// Waits for a disk, tells the master, and makes void what it does not take.
+    /// Waits for a disk and tells the master. What the master does not take stays in the log until
+    /// a tombstone or the refusal of an announcement says that it is void: a master that was
+    /// started again in between does not know of copies that the last one has counted on already.
     async fn end(&self, step: WriteStep) {
         let WriteStep { disk, mut demotions, written, .. } = step;
-        let mut void: Vec<VoidCopy> = Vec::new();
         match self.owner.answered(written, DISK_WRITE_WAIT).await {
             Ok(written) => {
                 for (demotion, written) in demotions.iter_mut().zip(written) {
@@ -110,40 +111,29 @@ impl<O: DiskOwner> Writer<O> {
             }
             Err(error) => {
                 tracing::warn!(%error, "Objects were not written to their disk");
-                // The disk may still come to it.
-                void.extend(demotions.iter().map(TakenDemotion::void));
+                // The disk may still come to it. Nothing waits for the burial: a copy that outlives
+                // this process is announced, refused and made void by the next.
+                drop(disk.bury(demotions.iter().map(TakenDemotion::void).collect()));
             }
         }
-        if let Some(verdicts) = self.report(&demotions).await {
-            let refused = demotions
-                .iter()
-                .zip(verdicts)
-                .filter(|(demotion, verdict)| demotion.outcome.is_ok() && *verdict != Status::Ok);
-            void.extend(refused.map(|(demotion, _)| demotion.void()));
-        }
-        if !void.is_empty() {
-            // Nothing waits for it: a copy that outlives this process is announced, refused and
-            // made void by the next.
-            drop(disk.bury(void));
-        }
+        self.report(&demotions).await;
     }
 
     /// Tells the master, a few times if it does not answer.
-    async fn report(&self, demotions: &[TakenDemotion]) -> Option<Vec<Status>> {
+    async fn report(&self, demotions: &[TakenDemotion]) {
         if demotions.is_empty() {
-            return None;
+            return;
         }
         let ended: Vec<EndedDemotion<'_>> = demotions.iter().map(TakenDemotion::ended).collect();
         for _ in 0..REPORT_TRIES {
             match self.owner.master().end_demotions(&ended).await {
-                Ok(verdicts) => return Some(verdicts),
+                Ok(_) => return,
                 Err(error) => {
                     tracing::debug!(%error, "The master did not hear what became of demotions");
                 }
             }
             self.owner.sleep(REMOUNT_PAUSE).await;
         }
-        None
     }
 }
 

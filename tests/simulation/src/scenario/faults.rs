@@ -17,6 +17,8 @@ pub(super) const HEARD: Duration = Duration::from_secs(8);
 const DEAD_MAX: Duration = Duration::from_secs(20);
 /// ... and where a supervisor starts it again at once.
 const AT_ONCE: Duration = Duration::from_millis(30);
+/// Longest until a process dies that is due.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Trouble for a set of hosts.
 pub(super) struct Trouble {
@@ -27,6 +29,8 @@ pub(super) struct Trouble {
     begin: Box<dyn Fn(HostId)>,
     /// Called before a process dies.
     end: Box<dyn Fn(HostId)>,
+    /// A host whose process is to die soon, because the moment is a bad one.
+    due: Rc<dyn Fn() -> Option<HostId>>,
     /// Whether links may change bits.
     flips: bool,
     /// Hosts without a process.
@@ -47,6 +51,7 @@ impl Trouble {
             hosts,
             begin: Box::new(begin),
             end: Box::new(|_| ()),
+            due: Rc::new(|| None),
             flips,
             dead: RefCell::default(),
             faults: Cell::new(0),
@@ -56,6 +61,11 @@ impl Trouble {
     /// The same, with something to be called before a process dies.
     pub(super) fn with_end(self, end: impl Fn(HostId) + 'static) -> Self {
         Self { end: Box::new(end), ..self }
+    }
+
+    /// The same, with hosts whose processes are to die soon.
+    pub(super) fn with_due(self, due: impl Fn() -> Option<HostId> + 'static) -> Self {
+        Self { due: Rc::new(due), ..self }
     }
 
     /// How many faults there were.
@@ -71,7 +81,10 @@ impl Trouble {
             self.world.sleep(pause).await;
             self.faults.set(self.faults.get() + 1);
             match self.random.below(8) {
-                0 | 1 => self.die(self.random.one_in(2), DEAD_MAX).await,
+                0 | 1 => {
+                    let host = *self.random.pick(&self.hosts);
+                    self.die(host, self.random.one_in(2), DEAD_MAX).await;
+                }
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
                 5 => self.world.set_weather(Weather::foul(&self.random, self.flips)),
@@ -86,15 +99,21 @@ impl Trouble {
     pub(super) async fn restart(&self, is_over: impl Fn() -> bool) {
         while !is_over() {
             let pause = self.random.length(Duration::from_micros(100), Duration::from_secs(10));
-            self.world.sleep(pause).await;
+            let due = self.due.clone();
+            self.world.until_at_most(pause, move || due().is_some()).await;
+            let due = (self.due)();
+            if due.is_some() {
+                let more = self.random.length(Duration::from_micros(100), SOON);
+                self.world.sleep(more).await;
+            }
             self.faults.set(self.faults.get() + 1);
             let longest = *self.random.pick(&[AT_ONCE, DEAD_MAX]);
-            self.die(true, longest).await;
+            let host = due.unwrap_or_else(|| *self.random.pick(&self.hosts));
+            self.die(host, true, longest).await;
         }
     }
 
-    async fn die(&self, power_stays: bool, longest: Duration) {
-        let host = *self.random.pick(&self.hosts);
+    async fn die(&self, host: HostId, power_stays: bool, longest: Duration) {
         if !self.dead.borrow_mut().insert(host) {
             return;
         }

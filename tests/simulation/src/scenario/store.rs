@@ -220,9 +220,10 @@ impl Play {
             }
             Trials::All => hosts.collect(),
         };
-        let ended = self.clone();
+        let (ended, master) = (self.clone(), self.master.clone());
         let trouble = Trouble::new(&self.world, hosts, false, begin)
-            .with_end(move |host| ended.note_end(host));
+            .with_end(move |host| ended.note_end(host))
+            .with_due(move || master.due());
         let is_over = || self.clients.iter().all(|client| client.has_worked());
         match self.contract.is_fair() {
             true => trouble.restart(is_over).await,

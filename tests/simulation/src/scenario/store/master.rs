@@ -38,6 +38,8 @@ pub(super) struct Master {
     evicted: Cell<u64>,
     /// The present process, or the one that has died.
     process: RefCell<Option<SimulatedEnvironment>>,
+    /// Whether the process is to die soon.
+    is_due: Cell<bool>,
     /// Of the present life; none before all of them listen.
     shards: RefCell<Shards>,
 }
@@ -62,6 +64,7 @@ impl Master {
             epoch: Cell::new(0),
             evicted: Cell::new(0),
             process: RefCell::default(),
+            is_due: Cell::new(false),
             shards: RefCell::default(),
             random,
         })
@@ -110,8 +113,19 @@ impl Master {
         *self.shards.borrow_mut() = shards;
     }
 
+    /// This is a bad moment for the process to die.
+    pub(super) fn must_end(&self) {
+        self.is_due.set(true);
+    }
+
+    /// The host, if its process is to die soon.
+    pub(super) fn due(&self) -> Option<HostId> {
+        self.is_due.get().then_some(self.host)
+    }
+
     /// The process is about to be killed.
     pub(super) fn note_end(&self) {
+        self.is_due.set(false);
         self.evicted.set(self.evicted_keys());
         self.shards.take();
     }
@@ -126,6 +140,11 @@ impl Master {
         let shards = self.shards.borrow();
         let present: u64 = shards.iter().map(|shard| shard.counters().evicted_keys).sum();
         self.evicted.get() + present
+    }
+
+    /// Bytes that were evicted in this life.
+    pub(super) fn evicted_bytes(&self) -> u64 {
+        self.shards.borrow().iter().map(|shard| shard.counters().evicted_bytes).sum()
     }
 
     /// Replicas in a segment, on all shards.

@@ -5,8 +5,10 @@
 use super::disk_bell::DiskBell;
 use super::{Life, Node};
 use crate::environment::SimulatedEnvironment;
-use crate::scenario::store::contract::Contract;
+use crate::random::Random;
+use crate::scenario::store::contract::{Contract, Trials};
 use crate::scenario::store::link::{CALL_DEADLINE, Link};
+use crate::scenario::store::master::Master;
 use crate::scenario::store::wire::{self, Mounting, Offer, disk as calls};
 use crate::world::World;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
@@ -32,6 +34,11 @@ const OPEN_MAX: Duration = Duration::from_secs(60);
 /// A thread may come late: owners ask less often than they could, because calls cost steps.
 const LATE: Duration = Duration::from_millis(100);
 const LATE_IN_PEACE: Duration = Duration::from_secs(5);
+/// One in so many ends of demotions is not heard of, because the master dies.
+const UNHEARD: u64 = 3;
+/// Longest until it has given memory away that it counts on a disk for, and then until it dies.
+const ACTED: Duration = Duration::from_secs(20);
+const DEATH_MAX: Duration = Duration::from_secs(5);
 /// Pause before a master that did not take the disk is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -49,6 +56,8 @@ struct Owner {
 struct Calls {
     world: Rc<World>,
     contract: Rc<Contract>,
+    master: Rc<Master>,
+    random: Random,
     client: Identity,
     link: Link,
     bell: Rc<DiskBell>,
@@ -139,6 +148,8 @@ impl Node {
             calls: Calls {
                 world: self.world.clone(),
                 contract: self.contract.clone(),
+                master: self.master.clone(),
+                random: self.world.fork_random(),
                 client: life.client,
                 link: self.link(environment, life.client),
                 bell: life.bell.clone(),
@@ -232,6 +243,21 @@ impl Calls {
         })
     }
 
+    /// Keeps an answer back until the master has acted on it and has died; false if it does not.
+    async fn is_lost_with_the_master(&self) -> bool {
+        let is_calm = matches!(self.contract.trials(), Trials::Calm | Trials::All);
+        if is_calm || self.contract.is_in_peace() {
+            return false;
+        }
+        let (epoch, before) = (self.master.epoch(), self.master.evicted_bytes());
+        let master = self.master.clone();
+        self.world.until_at_most(ACTED, move || master.evicted_bytes() != before).await;
+        self.master.must_end();
+        let master = self.master.clone();
+        self.world.until_at_most(DEATH_MAX, move || master.epoch() != epoch).await;
+        self.master.epoch() != epoch
+    }
+
     async fn ask_one(&self, kind: MessageKind, body: &[u8]) -> Result<Status, CallError> {
         self.ask(kind, body, wire::status).await
     }
@@ -259,7 +285,10 @@ impl DiskCalls for Calls {
                 self.contract.note_demoted(one.key, checksum);
             }
         }
-        Ok(verdicts)
+        match self.random.one_in(UNHEARD) && self.is_lost_with_the_master().await {
+            true => Err(CallError::Deadline(CALL_DEADLINE)),
+            false => Ok(verdicts),
+        }
     }
 
     async fn fetch_tombstones(
