@@ -126,6 +126,20 @@ pub(crate) async fn query_key(
     Ok(answer::json(StatusCode::OK, &LookupBody { success: true, data }))
 }
 
+/// What is known of a key, and why replicas of it went.
+pub(crate) async fn inspect(
+    State(shared): State<RouteContext>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let key = filled_parameter(query.as_deref(), "key");
+    let key = key.ok_or_else(|| {
+        answer::error_text(StatusCode::BAD_REQUEST, Status::InvalidParams, "Name a key: ?key=KEY")
+    })?;
+    let key = stored(&tenant(query.as_deref())?, &key).map_err(answer::error)?;
+    let report = shared.ask(move |plane| plane.inspect(&key)).await?.map_err(answer::error)?;
+    Ok(answer::json(StatusCode::OK, &report))
+}
+
 pub(crate) async fn batch_query_keys(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,

@@ -9,6 +9,7 @@ mod answer;
 mod cluster;
 mod drains;
 mod key_events;
+pub mod key_report;
 mod keys;
 pub mod limits;
 mod listing;

@@ -1,6 +1,7 @@
 //! What the routes ask of the master. Invariant: nothing here grants leases, so looking never
 //! changes what can be evicted.
 
+use crate::key_report::KeyReport;
 use perigee_metrics::{MasterCells, MasterNumbers, TenantNumbers};
 use perigee_schemas::{Status, TenantId};
 use std::sync::Arc;
@@ -18,6 +19,12 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// # Errors
     /// The whole question could not be asked; each key has an outcome of its own otherwise.
     fn locate(&self, keys: &[String]) -> Result<Vec<KeyPlaces>, Status>;
+
+    /// What is known of a key with its tenant in front, and why replicas of it went; no lease.
+    ///
+    /// # Errors
+    /// The master did not answer.
+    fn inspect(&self, key: &str) -> Result<KeyReport, Status>;
 
     /// The page of a listing that begins at a cursor, with at most `limit` objects, in no order; of
     /// one tenant or of all.
@@ -264,7 +271,7 @@ impl From<Status> for AdminRefusal {
 }
 
 /// Mooncake's text form of a 128-bit id: two decimal halves.
-pub(crate) fn id_text(id: u128) -> String {
+pub fn id_text(id: u128) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the id are wanted")]
     let (high, low) = ((id >> 64) as u64, id as u64);
     format!("{high}-{low}")

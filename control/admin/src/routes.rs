@@ -30,6 +30,7 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .route("/kv_events/snapshot", get(key_events::snapshot))
         .route("/query_key", get(keys::query_key))
         .route("/batch_query_keys", get(keys::batch_query_keys))
+        .route("/api/v1/keys/inspect", get(keys::inspect))
         .route("/get_all_keys", get(keys::all_keys))
         .route("/get_all_segments", get(segments::names))
         .route("/get_segments_detail", get(segments::detail))

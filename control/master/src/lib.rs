@@ -13,6 +13,7 @@ mod changed_keys;
 mod columns;
 mod counters;
 mod demotion;
+mod departures;
 mod draining;
 mod generations;
 mod group;
@@ -67,6 +68,7 @@ pub use counters::{
     HeatCounts, RefusedDemotions, RejectedPromotions, RelocationCounts, SegmentGauges,
     ShardCounters, ShardGauges, VALUE_BYTES_BUCKETS,
 };
+pub use departures::{Departure, DepartureCause, DiskOutcome};
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
@@ -85,8 +87,8 @@ pub use segment::{Announces, SegmentEvent, SegmentSpec};
 pub use settings::{HeatSettings, OffloadSettings, PromotionSettings, ShardSettings};
 pub use shard::{
     AnnouncedCopy, Announcement, DemotionTask, Effort, EndedDemotions, EndedMoves, GivenBack,
-    KeyShard, ListedKey, MoveTask, Need, PutStart, RepairTurn, Scan, SpaceLoan, StartedPuts,
-    TaskTurn,
+    InspectedKey, InspectedObject, InspectedReplica, KeyShard, ListedKey, MoveTask, Need, PutStart,
+    RepairTurn, Scan, SpaceLoan, StartedPuts, TaskTurn,
 };
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;

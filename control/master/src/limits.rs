@@ -247,6 +247,12 @@ pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
 /// Replicas that one step of telling an owner what lies in its segment looks at.
 pub const SNAPSHOT_STEP_REPLICAS: u32 = 1024;
 
+/// Replicas that went which a shard remembers, for operators...
+pub const DEPARTURES_MAX: usize = 32_768;
+
+/// ... and those of one key that are shown.
+pub const DEPARTURES_SHOWN_MAX: usize = 8;
+
 /// Disks of one client that the master hears of.
 pub const DISK_REPORTS_PER_CLIENT_MAX: usize = 64;
 

@@ -20,6 +20,8 @@ mod gather_space;
 mod give_back;
 mod given_back;
 mod hot;
+mod inspect;
+mod inspected_key;
 mod key_report;
 mod lend;
 mod listed_key;
@@ -59,6 +61,7 @@ pub use crate::loan::{Need, SpaceLoan};
 pub use announcement::Announcement;
 pub use demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
 pub use given_back::GivenBack;
+pub use inspected_key::{InspectedKey, InspectedObject, InspectedReplica};
 pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
 
@@ -70,6 +73,7 @@ pub use task_turn::TaskTurn;
 
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
+use crate::departures::Departures;
 use crate::generations::Generations;
 use crate::group::{GroupLedger, Groups};
 use crate::heat::Heat;
@@ -121,6 +125,7 @@ pub struct KeyShard {
     budgets: Option<WriteBudgets>,
     hits: HitSketch,
     tombstones: Tombstones,
+    departures: Departures,
     soft_pins: SoftPins,
     outbox: Outbox,
     rebuild: Rebuild,
@@ -164,6 +169,7 @@ impl KeyShard {
             }),
             hits: HitSketch::default(),
             tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
+            departures: Departures::default(),
             soft_pins: SoftPins::default(),
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),

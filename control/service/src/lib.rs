@@ -9,6 +9,7 @@ pub mod config;
 mod cluster;
 mod daemon;
 mod freed_memory;
+mod key_report;
 mod master_view;
 mod quotas;
 mod rpc;

@@ -1,6 +1,8 @@
 //! The master as its HTTP routes see it: questions are put to the shards from the HTTP threads.
 
 use crate::cluster::{Cluster, ControlShard, Cursor, SegmentNames, SegmentUsage};
+use crate::key_report::key_report;
+use perigee_admin::key_report::KeyReport;
 use perigee_admin::master_view::{
     AdminRefusal, DrainInfo, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
 };
@@ -40,6 +42,11 @@ impl ControlPlane for Cluster {
             }
         }
         Ok(places)
+    }
+
+    fn inspect(&self, key: &str) -> Result<KeyReport, Status> {
+        let (number, key) = (shard_of(key.as_bytes(), self.count()), key.to_owned());
+        self.ask(number, move |shard| key_report(shard, number, &key)).ok_or(Status::RpcTimeout)
     }
 
     fn list_objects(

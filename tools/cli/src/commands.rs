@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "inspect",
         personality: None,
-        summary: "Show built-in numbers and metrics: perigee inspect limits, perigee inspect metrics",
+        summary: "Show where a key lies and why it went: perigee inspect key KEY; built-in limits and metrics",
         kind: CommandKind::Inspect,
     },
     Command {

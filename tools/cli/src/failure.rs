@@ -58,6 +58,17 @@ pub(crate) enum Failure {
         /// What went wrong.
         reason: String,
     },
+    /// A master was asked about a key.
+    #[error(
+        "The master at {address} says nothing of the key: {reason}; --master_server_address and \
+         --metrics_port (9003) say where it is"
+    )]
+    NoKeyReport {
+        /// Where its HTTP port is.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// Agents were asked for a request.
     #[error(
         "{agents} agents have no {what}: kept are calls under a sampled traceparent, the slowest of each second, \
@@ -132,6 +143,7 @@ impl Failure {
             Self::Node(error) => error.exit_code(),
             Self::Agent(_)
             | Self::NoAgent { .. }
+            | Self::NoKeyReport { .. }
             | Self::NoVerdict { .. }
             | Self::NoServer { .. }
             | Self::Http(_) => Status::RpcFail.exit(),

@@ -1,6 +1,8 @@
-//! `perigee inspect`: built-in numbers and metrics of this program. Invariant: every number is read
-//! from the constant that is enforced, never written down a second time.
+//! `perigee inspect`: a key of a cluster, and built-in numbers and metrics of this program.
+//! Invariant: every built-in number is read from the constant that is enforced, never written down
+//! a second time.
 
+mod key;
 mod metrics;
 
 use crate::failure::Failure;
@@ -12,7 +14,9 @@ use perigee_flags::{
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const TOPICS: [&str; 2] = ["limits", "metrics"];
+const TOPICS: [&str; 3] = ["limits", "metrics", KEY_TOPIC];
+/// The topic that asks a master.
+const KEY_TOPIC: &str = "key";
 
 const FLAGS: &[Flag] =
     &[Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")
@@ -22,7 +26,7 @@ const FLAGS: &[Flag] =
 const INSPECT: Program = Program {
     name: "perigee inspect",
     version: env!("CARGO_PKG_VERSION"),
-    summary: "shows built-in numbers and all metrics; write perigee inspect limits or perigee inspect metrics",
+    summary: "shows where a key lies and why it went: perigee inspect key KEY (see perigee inspect key --help); built-in numbers: perigee inspect limits, perigee inspect metrics",
     variable_prefix: "PERIGEE_INSPECT_",
     words: &[],
     tables: &[("Inspect", FLAGS)],
@@ -34,6 +38,9 @@ pub(crate) fn run(
     environment: &ProcessEnvironment,
 ) -> Result<(), Failure> {
     let (topic, flags) = split_topic(&invocation.arguments);
+    if topic == Some(KEY_TOPIC) {
+        return key::run(flags, environment);
+    }
     let settings = match INSPECT.load(flags, environment)? {
         ProgramStart::Print(text) => return Ok(output::print(&text)?),
         ProgramStart::Run(settings) => settings,
@@ -66,7 +73,7 @@ fn check_topic(topic: Option<&str>) -> Result<&str, FlagError> {
             )))
         }
         None => Err(FlagError::Conflict(
-            "No topic; write perigee inspect limits or perigee inspect metrics".to_owned(),
+            "No topic; write perigee inspect key KEY, perigee inspect limits or perigee inspect metrics".to_owned(),
         )),
     }
 }

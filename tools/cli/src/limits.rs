@@ -14,6 +14,9 @@ pub(crate) const LOG_FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 /// Longest wait of `perigee status` that can be set, in milliseconds.
 pub(crate) const STATUS_TIMEOUT_MS_MAX: i128 = 600_000;
 
+/// Longest answer of a master about one key.
+pub(crate) const MASTER_ANSWER_BYTES_MAX: u64 = 1 << 20;
+
 /// Longest wait of `perigee drain` for the list of segments.
 pub(crate) const DRAIN_ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 

@@ -2,9 +2,11 @@
 //! compared whole, as strict clients do.
 
 mod cluster;
+mod keys;
 mod quotas;
 
 use super::*;
+use crate::key_report::KeyReport;
 use crate::limits::{LOOKED_UP_AT_A_TIME, SEGMENTS_PER_PIECE};
 use crate::master_view::ControlPlane;
 use crate::master_view::{
@@ -64,6 +66,13 @@ impl ControlPlane for Fake {
         }
         assert!(keys.len() <= LOOKED_UP_AT_A_TIME, "{} keys at a time", keys.len());
         Ok(keys.iter().map(locate).collect())
+    }
+
+    fn inspect(&self, key: &str) -> Result<KeyReport, Status> {
+        match self.down {
+            true => Err(Status::RpcTimeout),
+            false => Ok(keys::report(key)),
+        }
     }
 
     /// Each page has one key.

@@ -1,6 +1,7 @@
 //! The server with a master that misbehaves. Invariant: every read has a deadline.
 
 use super::*;
+use crate::key_report::KeyReport;
 use crate::master_view::{
     AdminRefusal, DrainInfo, DrainRequest, KeyCursor, KeyEventCounts, KeyPlaces, ObjectPage,
     SegmentInfo,
@@ -21,6 +22,10 @@ impl ControlPlane for Stuck {
 
     fn locate(&self, _: &[String]) -> Result<Vec<KeyPlaces>, Status> {
         panic!("a defect of the master")
+    }
+
+    fn inspect(&self, _: &str) -> Result<KeyReport, Status> {
+        Err(Status::InternalError)
     }
 
     fn list_objects(

@@ -6,6 +6,7 @@
 use perigee_schemas::Status;
 use perigee_schemas::disk_address::DiskAddress;
 
+use crate::departures::DepartureCause;
 use crate::key::{check_key, hash_key};
 use crate::key_events::KeyChange;
 use crate::limits::OBJECT_BYTES_MAX;
@@ -102,7 +103,7 @@ impl KeyShard {
     fn drop_stale(&mut self, hash: u64, key: &[u8]) {
         while let Some(stale) = self.stale_of(hash, key) {
             match self.replicas[stale].is_on_disk() {
-                true => self.drop_complete(stale),
+                true => self.drop_recycled(stale),
                 false => self.lose_replica(stale),
             }
         }
@@ -307,6 +308,19 @@ impl KeyShard {
         }
     }
 
+    /// Drops a copy whose place on its disk was used again, or whose disk is gone.
+    fn drop_recycled(&mut self, id: u32) {
+        let is_mounted = self.space.readable(self.replicas[id].segment).is_some();
+        self.note_departure(
+            id,
+            match is_mounted {
+                true => DepartureCause::PlaceReused,
+                false => DepartureCause::SegmentGone,
+            },
+        );
+        self.drop_complete(id);
+    }
+
     /// Forgets copies in segments of logs that have been used again; returns what is left of the
     /// budget. Logs go on in order, so the oldest copies are the ones.
     pub(super) fn forget_recycled(&mut self, mut budget: usize) -> usize {
@@ -316,7 +330,7 @@ impl KeyShard {
                 if oldest == NONE || self.is_readable(oldest) {
                     break;
                 }
-                self.drop_complete(oldest);
+                self.drop_recycled(oldest);
                 self.counters.recycled_copies += 1;
                 budget -= 1;
             }

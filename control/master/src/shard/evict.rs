@@ -3,6 +3,7 @@
 
 use perigee_allocator::Extent;
 
+use crate::departures::DepartureCause;
 use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::object::Flags;
 use crate::slab::NONE;
@@ -13,7 +14,7 @@ use super::victim::EvictionReason;
 
 impl KeyShard {
     /// Evicts a replica, or its object's whole group.
-    pub(super) fn evict(&mut self, replica: u32) {
+    pub(super) fn evict(&mut self, replica: u32, cause: DepartureCause) {
         if self.replicas[replica].is_extra() {
             return self.evict_extra(replica);
         }
@@ -23,8 +24,8 @@ impl KeyShard {
             "a reader is never disturbed"
         );
         match object.group {
-            NONE => self.evict_replica(replica),
-            group if self.groups.retire(group, self.now_ms) => self.drop_part(group),
+            NONE => self.evict_replica(replica, cause),
+            group if self.groups.retire(group, self.now_ms) => self.drop_part(group, cause),
             // A lease or a put on another shard came in between.
             group => self.look_again(group),
         }
@@ -33,13 +34,13 @@ impl KeyShard {
     /// Drops the parts here of groups that other shards have evicted.
     pub(super) fn drop_retired(&mut self) {
         for group in self.groups.take_retired() {
-            self.drop_part(group);
+            self.drop_part(group, DepartureCause::WithItsGroup);
         }
     }
 
     /// Evicts the members of a group that are here, but those that were pinned, or begun to be
     /// copied to a disk, while another shard decided.
-    fn drop_part(&mut self, group: u32) {
+    fn drop_part(&mut self, group: u32, cause: DepartureCause) {
         let Some(part) = self.groups.get(group) else {
             return;
         };
@@ -47,13 +48,14 @@ impl KeyShard {
         for replica in replicas {
             let object = self.replicas[replica].object;
             if !self.keys[object].flags.has(Flags::HELD) {
-                self.evict_replica(replica);
+                self.evict_replica(replica, cause);
             }
         }
         self.groups.found_again(group);
     }
 
-    fn evict_replica(&mut self, replica: u32) {
+    fn evict_replica(&mut self, replica: u32, cause: DepartureCause) {
+        self.note_departure(replica, cause);
         let (object, payload_bytes) =
             (self.replicas[replica].object, self.replicas[replica].payload_bytes);
         let hash = self.keys[object].hash();
@@ -87,10 +89,11 @@ impl KeyShard {
         let steps = self.replicas.count_in(segment);
         let mut evicted = false;
         for _ in 0..steps {
-            let Some(victim) = self.victim(segment, EvictionReason::Put(writer)) else {
+            let reason = EvictionReason::Put(writer);
+            let Some(victim) = self.victim(segment, reason) else {
                 break;
             };
-            self.evict(victim.replica);
+            self.evict(victim.replica, reason.into());
             self.counters.evictions_successful += u64::from(!evicted);
             evicted = true;
             let extent = self.space.alloc(segment, bytes);
@@ -117,7 +120,7 @@ impl KeyShard {
             let Some(victim) = self.victim(segment, need) else {
                 break;
             };
-            self.evict(victim.replica);
+            self.evict(victim.replica, need.into());
         }
         self.counters.evictions_successful += u64::from(self.counters.evicted_bytes > before);
     }
@@ -152,7 +155,7 @@ impl KeyShard {
             let Some(victim) = self.victim(segment, EvictionReason::Watermark) else {
                 break;
             };
-            self.evict(victim.replica);
+            self.evict(victim.replica, DepartureCause::Watermark);
             budget -= 1;
         }
         if self.counters.evicted_bytes > evicted_before || self.counters.evicted_keys > keys_before

@@ -4,6 +4,7 @@
 
 use perigee_schemas::extent::extent_bytes;
 
+use crate::departures::DepartureCause;
 use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, HEAT_ROOM_RATIO, WISHES_MAX};
 use crate::list_name::{Class, ListName};
 use crate::object::Flags;
@@ -115,6 +116,7 @@ impl KeyShard {
         self.counters.evicted_bytes += self.replicas[id].payload_bytes;
         self.count_evicted(id);
         self.pause_heat(object, HEAT_PAUSE_AFTER_EVICTION_MS);
+        self.note_departure(id, DepartureCause::Extra);
         self.drop_complete(id);
     }
 }

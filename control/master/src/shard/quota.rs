@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
 
+use crate::departures::DepartureCause;
 use crate::limits::{
     EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR, OBJECT_BYTES_MAX, PRESSURE_SAMPLES,
     QUOTA_TRIES_MAX,
@@ -181,7 +182,7 @@ impl KeyShard {
                 self.least_of_tenant(payer, EvictionReason::Put(payer), Self::victim_in)
         {
             evicted_bytes += self.bytes_with(victim.replica);
-            self.evict(victim.replica);
+            self.evict(victim.replica, DepartureCause::TenantQuota);
         }
         self.counters.evictions_successful += u64::from(evicted_bytes > 0);
         evicted_bytes

@@ -3,6 +3,7 @@
 
 use perigee_schemas::Status;
 
+use crate::departures::DepartureCause;
 use crate::key::hash_key;
 use crate::object::{Flags, Object};
 
@@ -24,7 +25,7 @@ impl KeyShard {
                     self.rebuild.note_change(hash_key(key));
                     Err(Status::ObjectNotFound)
                 }
-                Some(object) => self.remove_object(object, force),
+                Some(object) => self.remove_object(object, force, DepartureCause::Removed),
             };
             if matches!(removed, Ok(()) | Err(Status::ObjectNotFound)) {
                 self.note_removal(key);
@@ -52,7 +53,12 @@ impl KeyShard {
         }
     }
 
-    pub(super) fn remove_object(&mut self, object: u32, force: bool) -> Result<(), Status> {
+    pub(super) fn remove_object(
+        &mut self,
+        object: u32,
+        force: bool,
+        cause: DepartureCause,
+    ) -> Result<(), Status> {
         let complete = self.is_complete(object);
         let Object { flags, .. } = self.keys[object];
         if flags.has(Flags::PENDING) && !(force && complete) {
@@ -66,6 +72,9 @@ impl KeyShard {
         }
         self.tombstones.note_change(self.keys[object].hash());
         self.rebuild.note_change(self.keys[object].hash());
+        if complete {
+            self.note_departure(self.keys[object].first, cause);
+        }
         self.drop_all_complete(object);
         debug_assert!(self.keys.get(object).is_none(), "nothing of it is left");
         if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
@@ -94,6 +103,7 @@ impl KeyShard {
         self.tombstones.note_change(record.hash());
         self.rebuild.note_change(record.hash());
         for id in replicas {
+            self.note_departure(id, DepartureCause::Cleared);
             self.drop_complete(id);
         }
         if self.keys.find(key).is_none() {

@@ -2,6 +2,7 @@
 //! a walk ends after as many steps as it takes to pass the keys that were there when it began; keys
 //! that come or go during the walk may be met or not.
 
+use crate::departures::DepartureCause;
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
 
 use super::KeyShard;
@@ -70,7 +71,8 @@ impl KeyShard {
         while let Some(id) = budget.next(self, scan, pattern) {
             // What is leased stays, so only those that go are named.
             let key = (!force).then(|| self.keys[id].key().to_vec());
-            let is_removed = self.remove_object(id, force).is_ok();
+            let is_removed =
+                self.remove_object(id, force, DepartureCause::RemovedByPattern).is_ok();
             key.filter(|_| is_removed).iter().for_each(|key| self.note_removal(key));
             removed += u64::from(is_removed);
         }

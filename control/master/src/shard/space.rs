@@ -5,6 +5,7 @@
 use perigee_schemas::Status;
 use perigee_schemas::record::RecordOp;
 
+use crate::departures::DepartureCause;
 use crate::key_events::KeyChange;
 use crate::object::{Flags, Object};
 use crate::pending::PutName;
@@ -138,6 +139,7 @@ impl KeyShard {
         else {
             drop(unfinished);
             self.note_loss(id);
+            self.note_departure(id, DepartureCause::SegmentGone);
             return self.drop_complete(id);
         };
         drop(unfinished);

@@ -10,6 +10,7 @@ mod follower;
 mod group_shards;
 mod groups;
 mod hot;
+mod inspect;
 mod kept_removals;
 mod leases;
 mod lending;
