@@ -27,6 +27,7 @@ COMMANDS = (
     ["check"],
     ["bundle"],
     ["topology"],
+    ["inspect", "key"],
     ["inspect"],
     ["bench", "nic"],
     ["bench", "store"],

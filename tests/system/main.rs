@@ -26,6 +26,7 @@ mod hot_keys;
 #[cfg(test)]
 mod idle_connections;
 #[cfg(all(test, feature = "store"))]
+mod inspect_key;
 mod kills_under_load;
 #[cfg(test)]
 mod logs;

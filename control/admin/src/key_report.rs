@@ -22,8 +22,9 @@ pub struct KeyReport {
 /// An object that can be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedObject {
-    /// Client that finished the last put, as other routes write it.
-    pub writer: String,
+    /// Client that finished the last put, as other routes write it; null if a disk has brought it
+    /// back.
+    pub writer: Option<String>,
     /// CRC-32C of the payload, eight hexadecimal digits.
     pub crc32c: String,
     /// Its group, if it has one.

@@ -22,7 +22,7 @@ pub(crate) fn key_report(shard: &ControlShard, number: usize, key: &str) -> KeyR
 
 fn object(inspected: InspectedObject) -> ReportedObject {
     ReportedObject {
-        writer: id_text(inspected.writer),
+        writer: (inspected.writer != 0).then(|| id_text(inspected.writer)),
         crc32c: format!("{:08x}", inspected.checksum),
         group: inspected.group,
         hard_pin: inspected.is_hard_pinned,

@@ -114,7 +114,7 @@ fn text(key: &str, report: &KeyReport) -> String {
     }
     report.departures.iter().for_each(|went| text += &departure_text(went));
     if report.departures.is_empty() {
-        text += "  no replica of it is known to have gone\n";
+        text += "  no replica of it has gone since the master started\n";
     }
     if let Some(reach_ms) = report.departures_reach_ms {
         let _ = writeln!(text, "  what went more than {} ago is forgotten", length(reach_ms));
@@ -129,12 +129,9 @@ fn object_text(object: &ReportedObject) -> String {
     facts.extend(object.hard_pin.then(|| "pinned hard".to_owned()));
     facts.extend(object.soft_pin_ms.map(|ms| format!("pinned softly for {}", length(ms))));
     facts.extend(object.group.as_ref().map(|group| format!("in group {}", group.escape_debug())));
-    let mut text = format!(
-        "  {}, CRC-32C {}, written by client {}\n",
-        facts.join(", "),
-        object.crc32c,
-        object.writer
-    );
+    facts.push(format!("CRC-32C {}", object.crc32c));
+    facts.extend(object.writer.as_ref().map(|writer| format!("written by client {writer}")));
+    let mut text = format!("  {}\n", facts.join(", "));
     object.replicas.iter().for_each(|replica| text += &replica_text(replica));
     text
 }

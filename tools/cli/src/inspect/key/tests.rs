@@ -10,7 +10,7 @@ fn sample() -> KeyReport {
     KeyReport {
         shard: 3,
         object: Some(ReportedObject {
-            writer: "1-2".to_owned(),
+            writer: Some("1-2".to_owned()),
             crc32c: "0badcafe".to_owned(),
             group: None,
             hard_pin: false,
