@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "inspect",
         personality: None,
-        summary: "Show where a key lies and why it went: perigee inspect key KEY; built-in limits and metrics",
+        summary: "Show why a key is where it is, or gone; also built-in limits and metrics",
         kind: CommandKind::Inspect,
     },
     Command {
