@@ -35,6 +35,8 @@ pub const SEGMENTS_PER_PAGE: usize = 256;
 pub const TENANTS_LISTED_MAX: usize = 4096;
 /// Most replicas of one object.
 pub const REPLICAS_MAX: usize = 16;
+/// Most parts of an object that is larger than any segment.
+pub const PARTS_MAX: u8 = 64;
 /// Most segments in one mount or query.
 pub const SEGMENTS_MAX: usize = 4096;
 /// Longest name, endpoint, host identity, socket name or protocol of a segment, in bytes.

@@ -5,22 +5,35 @@
 //! | 0 | CRC-32C of everything after it, u32 | 16 | sequence, u64 |
 //! | 4 | length of the key, u16 | 24 | generation, u64 |
 //! | 6 | length of the group, u16 | 32 | offset, u64 |
-//! | 8 | operation, flags, version, zero | 40 | payload bytes, u64 |
+//! | 8 | operation, flags, version, form | 40 | payload bytes, u64 |
 //! | 12 | CRC-32C of the payload, u32 | 48 | client, u128 |
 //! | 64 | the key, then the group | | |
+//!
+//! The form is 0. It is 1 if the extent holds a part of an object; behind the group come then:
+//!
+//! | byte | what | byte | what |
+//! |---|---|---|---|
+//! | 0 | payload bytes of the object, u64 | 16 | CRC-32C of the object, u32 |
+//! | 8 | payload bytes of each part but the last, u64 | 20 | number of the part, 3 zeros |
 //!
 //! All integers are little-endian. A record that was written in part does not match its CRC. There
 //! is no padding: a record may begin at any byte.
 
-use crate::Identity;
 use crate::limits::{OBJECT_BYTES_MAX, STORED_KEY_BYTES_MAX};
+use crate::{Identity, PartLayout};
 
 /// Bytes of a record before its key.
 pub const RECORD_HEADER_BYTES: usize = 64;
-/// Longest record: the longest key in the group with the longest name.
-pub const RECORD_BYTES_MAX: usize = RECORD_HEADER_BYTES + 2 * STORED_KEY_BYTES_MAX;
+/// Bytes of what a record says of the object that its extent is a part of.
+const PART_BYTES: usize = 24;
+/// Longest record: a part of the longest key in the group with the longest name.
+pub const RECORD_BYTES_MAX: usize = RECORD_HEADER_BYTES + 2 * STORED_KEY_BYTES_MAX + PART_BYTES;
 /// The form that this build writes, and the only one that it reads.
 const VERSION: u8 = 1;
+/// The extent holds a whole object...
+const WHOLE: u8 = 0;
+/// ... or a part of one.
+const PART: u8 = 1;
 
 const _: () = assert!(STORED_KEY_BYTES_MAX <= u16::MAX as usize);
 
@@ -67,6 +80,17 @@ pub enum RecordError {
     Unknown,
 }
 
+/// Which part of its object an extent holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPart {
+    /// How the object is cut.
+    pub layout: PartLayout,
+    /// CRC-32C of the whole object.
+    pub checksum: u32,
+    /// Number of the part, from 0.
+    pub number: u8,
+}
+
 /// What became of one extent, and what its object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -90,6 +114,8 @@ pub struct Record<'a> {
     pub key: &'a [u8],
     /// Its group, empty for none.
     pub group: &'a [u8],
+    /// If the extent holds a part of the object: which one. Payload and checksum are the part's.
+    pub part: Option<RecordPart>,
 }
 
 impl<'a> Record<'a> {
@@ -102,7 +128,8 @@ impl<'a> Record<'a> {
 
     /// Bytes of the whole record.
     pub fn encoded_bytes(&self) -> usize {
-        RECORD_HEADER_BYTES + self.key.len() + self.group.len()
+        let part_bytes = self.part.map_or(0, |_| PART_BYTES);
+        RECORD_HEADER_BYTES + self.key.len() + self.group.len() + part_bytes
     }
 
     /// Whether its fields lie within their bounds.
@@ -112,16 +139,18 @@ impl<'a> Record<'a> {
             && (1..=OBJECT_BYTES_MAX).contains(&self.payload_bytes)
             && self.flags & !Self::FLAGS == 0
             && self.offset.checked_add(self.payload_bytes).is_some()
+            && self.part.is_none_or(|part| part.is_of(self.payload_bytes))
     }
 
     /// Appends the whole record to `bytes`. It must be valid.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         debug_assert!(self.is_valid(), "what is written can be read");
         let start = bytes.len();
+        let form = if self.part.is_some() { PART } else { WHOLE };
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&length(self.key));
         bytes.extend_from_slice(&length(self.group));
-        bytes.extend_from_slice(&[self.op as u8, self.flags, VERSION, 0]);
+        bytes.extend_from_slice(&[self.op as u8, self.flags, VERSION, form]);
         bytes.extend_from_slice(&self.checksum.to_le_bytes());
         for word in [self.sequence, self.generation, self.offset, self.payload_bytes] {
             bytes.extend_from_slice(&word.to_le_bytes());
@@ -129,6 +158,7 @@ impl<'a> Record<'a> {
         bytes.extend_from_slice(&self.client.0.to_le_bytes());
         bytes.extend_from_slice(self.key);
         bytes.extend_from_slice(self.group);
+        self.part.iter().for_each(|part| part.encode(bytes));
         debug_assert_eq!(bytes.len() - start, self.encoded_bytes(), "each field was written");
         let checksum = crc32c(&bytes[start + 4..]);
         bytes[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
@@ -145,11 +175,13 @@ impl<'a> Record<'a> {
         if key_bytes > STORED_KEY_BYTES_MAX || group_bytes > STORED_KEY_BYTES_MAX {
             return Err(RecordError::Damaged);
         }
-        let texts = rest.get(..key_bytes + group_bytes).ok_or(RecordError::Short)?;
-        let covered = &bytes[4..RECORD_HEADER_BYTES + texts.len()];
+        let part_bytes = if header[11] == PART { PART_BYTES } else { 0 };
+        let tail = rest.get(..key_bytes + group_bytes + part_bytes).ok_or(RecordError::Short)?;
+        let covered = &bytes[4..RECORD_HEADER_BYTES + tail.len()];
         if u32::from_le_bytes(field(header, 0)) != crc32c(covered) {
             return Err(RecordError::Damaged);
         }
+        let (texts, part) = tail.split_at(key_bytes + group_bytes);
         let (key, group) = texts.split_at(key_bytes);
         let word = |at| u64::from_le_bytes(field(header, at));
         let record = Self {
@@ -163,11 +195,38 @@ impl<'a> Record<'a> {
             client: Identity(u128::from_le_bytes(field(header, 48))),
             key,
             group,
+            part: part.first_chunk().map(RecordPart::decode).transpose()?,
         };
-        match header[10] == VERSION && header[11] == 0 && record.is_valid() {
+        match header[10] == VERSION && header[11] <= PART && record.is_valid() {
             true => Ok(record),
             false => Err(RecordError::Unknown),
         }
+    }
+}
+
+impl RecordPart {
+    /// Whether it is a part of so many bytes of its object.
+    fn is_of(&self, payload_bytes: u64) -> bool {
+        self.layout.is_valid()
+            && self.number < self.layout.parts()
+            && self.layout.bytes_of(self.number) == payload_bytes
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.layout.payload_bytes.to_le_bytes());
+        bytes.extend_from_slice(&self.layout.part_bytes.to_le_bytes());
+        bytes.extend_from_slice(&self.checksum.to_le_bytes());
+        bytes.extend_from_slice(&[self.number, 0, 0, 0]);
+    }
+
+    fn decode(bytes: &[u8; PART_BYTES]) -> Result<Self, RecordError> {
+        if bytes[21..] != [0; 3] {
+            return Err(RecordError::Unknown);
+        }
+        let word = |at| u64::from_le_bytes(field(bytes, at));
+        let layout = PartLayout { payload_bytes: word(0), part_bytes: word(8) };
+        let checksum = u32::from_le_bytes(field(bytes, 16));
+        Ok(Self { layout, checksum, number: bytes[20] })
     }
 }
 
@@ -179,7 +238,7 @@ fn half(header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u16 {
     u16::from_le_bytes(field(header, at))
 }
 
-fn field<const N: usize>(header: &[u8; RECORD_HEADER_BYTES], at: usize) -> [u8; N] {
+fn field<const N: usize, const M: usize>(header: &[u8; M], at: usize) -> [u8; N] {
     std::array::from_fn(|index| header[at + index])
 }
 
@@ -205,6 +264,17 @@ mod tests {
         client: Identity(1 << 100 | 3),
         key: b"key",
         group: b"prompt",
+        part: None,
+    };
+
+    const PART_RECORD: Record<'static> = Record {
+        payload_bytes: 8192,
+        part: Some(RecordPart {
+            layout: PartLayout { payload_bytes: 20_000, part_bytes: 8192 },
+            checksum: 0xfeed_f00d,
+            number: 1,
+        }),
+        ..RECORD
     };
 
     fn encoded(record: &Record<'_>) -> Vec<u8> {
@@ -219,11 +289,30 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_no_whole_object_and_fits_its_cut() {
+        let bytes = encoded(&PART_RECORD);
+        assert_eq!(bytes.len(), 64 + 3 + 6 + 24);
+        assert_eq!(Record::decode(&bytes), Ok(PART_RECORD));
+        let part = PART_RECORD.part.unwrap();
+        let longer = PartLayout { payload_bytes: 1 << 41, ..part.layout };
+        let many = PartLayout { part_bytes: 16, ..part.layout };
+        for wrong in [
+            RecordPart { number: 2, ..part },
+            RecordPart { number: 3, ..part },
+            RecordPart { layout: longer, ..part },
+            RecordPart { layout: many, ..part },
+        ] {
+            assert!(!Record { part: Some(wrong), ..PART_RECORD }.is_valid(), "{wrong:?}");
+        }
+        assert!(Record::decode(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
     fn what_another_build_wrote_is_not_called_damage() {
         let longest = vec![b'k'; STORED_KEY_BYTES_MAX];
         let whole = Record { key: &longest, group: &longest, ..RECORD };
         assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
-        for (at, byte) in [(8, 0), (8, 7), (9, 4), (10, 2), (11, 1)] {
+        for (at, byte) in [(8, 0), (8, 7), (9, 4), (10, 2), (11, 2)] {
             let mut bytes = encoded(&RECORD);
             bytes[at] = byte;
             assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));
@@ -261,6 +350,7 @@ mod tests {
             let record = Record {
                 op, flags, checksum, sequence, generation, offset, payload_bytes, client,
                 key: &key, group: &group,
+                part: None,
             };
             let mut bytes = encoded(&record);
             bytes.extend_from_slice(b"what follows");
@@ -268,8 +358,13 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_or_changed_record_is_refused(cut in 0_usize..73, bit in 0_usize..73 * 8) {
-            let mut bytes = encoded(&RECORD);
+        fn a_cut_or_changed_record_is_refused(
+            cut in 0_usize..73,
+            bit in 0_usize..97 * 8,
+            is_part in any::<bool>(),
+        ) {
+            let mut bytes = encoded(if is_part { &PART_RECORD } else { &RECORD });
+            let bit = bit % (8 * bytes.len());
             prop_assert!(Record::decode(&bytes[..cut]).is_err());
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Record::decode(&bytes).is_err());

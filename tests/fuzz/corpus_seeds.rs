@@ -17,10 +17,10 @@ use perigee_rdma::wire::{
 };
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::object::{Location, Placement, PlacementArgs, Segment, SegmentArgs};
-use perigee_schemas::record::{Record, RecordOp};
+use perigee_schemas::record::{Record, RecordOp, RecordPart};
 use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::trace::{ServiceTimes, TraceContext};
-use perigee_schemas::{Identity, Status, master as rpc, mover};
+use perigee_schemas::{Identity, PartLayout, Status, master as rpc, mover};
 use perigee_ssd::format::{
     Entry, EntryKind, Footer, Labels, SegmentHeader, SegmentTrailer, Summary, Superblock,
 };
@@ -63,8 +63,11 @@ fn main() -> std::io::Result<()> {
         ("removed", RecordOp::Removed),
         ("removed_pattern", RecordOp::RemovedPattern),
     ] {
-        write(&corpus, "record", name, &record(op))?;
+        write(&corpus, "record", name, &record(op, None))?;
     }
+    let layout = PartLayout { payload_bytes: 12, part_bytes: 5 };
+    let part = RecordPart { layout, checksum: 7, number: 1 };
+    write(&corpus, "record", "commit_of_a_part", &record(RecordOp::Commit, Some(part)))?;
     for (choice, (name, structure)) in disk().into_iter().enumerate() {
         write(&corpus, "disk", name, &[&[choice as u8], structure.as_slice()].concat())?;
     }
@@ -155,7 +158,7 @@ fn rails() -> [(&'static str, Vec<u8>); 4] {
 }
 
 /// One record of a journal.
-fn record(op: RecordOp) -> Vec<u8> {
+fn record(op: RecordOp, part: Option<RecordPart>) -> Vec<u8> {
     let record = Record {
         op,
         flags: Record::HARD_PIN,
@@ -167,6 +170,7 @@ fn record(op: RecordOp) -> Vec<u8> {
         client: Identity(6),
         key: b"one",
         group: b"two",
+        part,
     };
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
@@ -298,6 +302,7 @@ fn put_start() -> Vec<u8> {
         placement,
         upsert: true,
         single: false,
+        parts: true,
     };
     let root = rpc::PutStartRequest::create(&mut b, &arguments);
     finished(b, root)
@@ -307,7 +312,10 @@ fn put_end() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
     let checksum = Some(b.create_vector(&[1u32, 2, 3]));
-    let arguments = rpc::PutEndRequestArgs { keys, checksum, ..Default::default() };
+    let part_count = Some(b.create_vector(&[0u8, 2, 0]));
+    let part_checksum = Some(b.create_vector(&[4u32, 5]));
+    let arguments =
+        rpc::PutEndRequestArgs { keys, checksum, part_count, part_checksum, ..Default::default() };
     let root = rpc::PutEndRequest::create(&mut b, &arguments);
     finished(b, root)
 }
@@ -605,10 +613,18 @@ fn moved_reply() -> Vec<u8> {
 fn get_replicas_reply() -> Vec<u8> {
     let mut b = Builder::new();
     let status = Some(b.create_vector(&[0i32, -704]));
-    let location_count = Some(b.create_vector(&[1u8, 0]));
-    let locations = Some(b.create_vector(&[Location::new(0, 3, 64, 64, 5)]));
-    let arguments =
-        rpc::GetReplicasReplyArgs { status, location_count, locations, ..Default::default() };
+    let location_count = Some(b.create_vector(&[2u8, 0]));
+    // Two parts of one object.
+    let parts = [Location::new(0, 0x103, 64, 64, 5), Location::new(0, 0x203, 0, 7, 6)];
+    let locations = Some(b.create_vector(&parts));
+    let part_checksum = Some(b.create_vector(&[8u32, 9]));
+    let arguments = rpc::GetReplicasReplyArgs {
+        status,
+        location_count,
+        locations,
+        part_checksum,
+        ..Default::default()
+    };
     let root = rpc::GetReplicasReply::create(&mut b, &arguments);
     finished(b, root)
 }

@@ -80,7 +80,7 @@ fn fill_with_long_keys(client: &MasterClient, count: usize) {
         assert!(started.status.iter().all(|status| *status == Status::Ok));
         let first_generation = |at| started.locations_of(at)[0].generation;
         let generations: Vec<u64> = (0..BATCH).map(first_generation).collect();
-        let ended = client.put_end(&keys, &generations, &[0; BATCH], form);
+        let ended = client.put_end(&keys, &generations, &[0; BATCH], &[], form);
         let ended = ended.expect("the master answers");
         assert!(ended.iter().all(|status| *status == Status::Ok));
     }

@@ -28,6 +28,8 @@ mod idle_connections;
 #[cfg(all(test, feature = "store"))]
 mod inspect_key;
 mod kills_under_load;
+#[cfg(all(test, feature = "store"))]
+mod larger_objects;
 #[cfg(test)]
 mod logs;
 #[cfg(all(test, feature = "store"))]

@@ -66,6 +66,7 @@ fn filled(keys: u64) -> Result<Journal<SealedLog>, Box<dyn std::error::Error>> {
             client: Identity(1),
             key: key.as_bytes(),
             group: b"",
+            part: None,
         })?;
     }
     Ok(journal)

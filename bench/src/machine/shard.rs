@@ -79,7 +79,7 @@ fn put(shard: &mut KeyShard, keys: &[&[u8]]) -> Result<(), BenchError> {
     shard.put_start(0, &batch, &mut placements);
     let locations = placements.locations.iter();
     let generations: Vec<u64> = locations.map(|location| location.generation).collect();
-    let puts = StartedPuts { client: 1, keys, generations: &generations };
+    let puts = StartedPuts { client: 1, keys, generations: &generations, parts: &[] };
     shard.put_end(0, &puts, &[1; BATCH][..keys.len()], &mut status);
     expect("put", status.iter().all(|status| *status == 0))
 }

@@ -70,8 +70,13 @@ pub(crate) fn store_keys(client: &MasterClient, keys: &[&str]) -> Result<(), Ben
         let started = client.put_start(chunk, &sizes, &[], &placement, WriteForm::default())?;
         expect("put start", chunk[0], &started.status)?;
         let generations: Vec<u64> = started.locations.iter().map(|at| at.generation).collect();
-        let ended =
-            client.put_end(chunk, &generations, &vec![1; chunk.len()], WriteForm::default())?;
+        let ended = client.put_end(
+            chunk,
+            &generations,
+            &vec![1; chunk.len()],
+            &[],
+            WriteForm::default(),
+        )?;
         expect("put end", chunk[0], &ended)?;
     }
     Ok(())

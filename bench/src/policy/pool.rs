@@ -88,7 +88,8 @@ impl Pool {
         let started: Vec<&[u8]> = started.map(|(key, _)| *key).collect();
         let locations = self.placements.locations.iter();
         let generations: Vec<u64> = locations.map(|location| location.generation).collect();
-        let puts = StartedPuts { client: WRITER, keys: &started, generations: &generations };
+        let puts =
+            StartedPuts { client: WRITER, keys: &started, generations: &generations, parts: &[] };
         self.shard.put_end(self.now_ms, &puts, &vec![0; started.len()], &mut self.status);
         expect("the end of a put", &self.status)
     }

@@ -6,7 +6,7 @@ use perigee_schemas::Status;
 
 /// State of a replica, with Mooncake's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum ReplicaState {
     /// Space is allocated, bytes are being written.
     Processing = 2,
@@ -28,6 +28,10 @@ pub struct ReplicaLocation {
     /// Number of the allocation; no other one of this master's life has it, and one of another life
     /// only by a chance of one in millions.
     pub generation: u64,
+    /// The part of its object that lies here, from 0; `None` for all of it.
+    pub part: Option<u8>,
+    /// CRC-32C of that part; 0 for a whole object, and while it is being written.
+    pub part_checksum: u32,
 }
 
 /// Answer to `get_replicas` and `peek`.
@@ -81,14 +85,36 @@ impl ReplicaColumns {
     }
 
     /// Closes the entry of a key whose locations are the ones from `first_location` on.
-    pub(crate) fn push_found(&mut self, checksum: u32, first_location: usize) {
+    pub(crate) fn push_found(&mut self, checksum: u32, payload_bytes: u64, first_location: usize) {
         let found = &self.locations[first_location..];
         debug_assert!((1..=usize::from(u8::MAX)).contains(&found.len()));
         self.lease.push(0);
         self.status.push(Status::Ok.code());
         self.checksum.push(checksum);
-        self.payload_bytes.push(found.first().map_or(0, |location| location.payload_bytes));
+        self.payload_bytes.push(payload_bytes);
         self.location_count.push(found.len() as u8);
+    }
+
+    /// Hides the objects that lie in parts from who cannot read such: their keys are not found.
+    pub fn hide_parts(&mut self) {
+        if self.locations.iter().all(|location| location.part.is_none()) {
+            return;
+        }
+        let mut next = 0;
+        for at in 0..self.status.len() {
+            let count = usize::from(self.location_count[at]);
+            let found = self.locations[next..next + count].first();
+            if found.is_some_and(|location| location.part.is_some()) {
+                self.locations.drain(next..next + count);
+                self.status[at] = Status::ObjectNotFound.code();
+                self.checksum[at] = 0;
+                self.payload_bytes[at] = 0;
+                self.location_count[at] = 0;
+                self.lease[at] = 0;
+            } else {
+                next += count;
+            }
+        }
     }
 }
 

@@ -279,7 +279,7 @@ impl Group {
             let bytes = ids.iter().map(|id| replicas[*id].extent().bytes);
             assert_eq!(place.bytes(), bytes.sum::<u64>());
             assert!(ids.iter().all(|id| replicas[*id].segment == *segment));
-            let followers = ids.iter().filter(|id| replicas[**id].follows);
+            let followers = ids.iter().filter(|id| replicas[**id].follows());
             assert_eq!(followers.count(), ids.len() - 1, "one stands for all");
         }
     }

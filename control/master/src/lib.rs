@@ -55,6 +55,7 @@ mod slab_list;
 mod soft_pins;
 mod space;
 mod strategy;
+mod striped;
 mod tenant;
 mod tombstone;
 mod touch_clock;

@@ -52,6 +52,8 @@ pub const NEEDS_MAX: usize = 64;
 pub const LOANS_MAX: usize = 1 << 15;
 /// Segments in which the room of all shards is counted for one object.
 pub const GATHER_SEGMENTS_MAX: usize = 16;
+/// The same for one object in parts.
+pub const GATHER_PARTS_MAX: usize = 256;
 /// Times that all shards evict for one object, together as much as it needs each time.
 pub const GATHER_ROUNDS_MAX: u64 = EVICTION_WASTE_FACTOR;
 

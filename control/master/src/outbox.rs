@@ -110,6 +110,7 @@ mod tests {
             client: Identity(1),
             key,
             group: b"",
+            part: None,
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
+use perigee_schemas::PartLayout;
 
 use crate::placement::SoftPin;
 use crate::slab::Slab;
@@ -33,6 +34,8 @@ pub(crate) struct Pending {
     pub(crate) soft_pin: SoftPin,
     /// The pins at its start; used if nothing is left to replace at its end.
     pub(crate) replaces: Pins,
+    /// How the object is cut, if it is written in parts.
+    pub(crate) layout: Option<PartLayout>,
 }
 
 impl Pending {
@@ -273,6 +276,7 @@ mod tests {
             hard_pin: false,
             soft_pin: SoftPin::Preserve,
             replaces: Pins::default(),
+            layout: None,
         }
     }
 

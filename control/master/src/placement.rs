@@ -59,6 +59,8 @@ pub struct PutConfig<'a> {
     pub host_id: &'a str,
     /// Name of the writer's host without port, or empty.
     pub host_name: &'a str,
+    /// The writer can write an object that is larger than any segment in parts.
+    pub parts: bool,
 }
 
 impl Default for PutConfig<'_> {
@@ -72,6 +74,7 @@ impl Default for PutConfig<'_> {
             prefer_alloc_in_same_node: false,
             host_id: "",
             host_name: "",
+            parts: false,
         }
     }
 }

@@ -19,12 +19,15 @@ pub(crate) struct Rebuild {
 }
 
 impl Rebuild {
-    /// Notes the time. Owners that come long after the start have nothing to announce any more.
-    pub(crate) fn advance(&mut self, now_ms: u64) {
+    /// Notes the time. Owners that come long after the start have nothing to announce any more;
+    /// whether they have had their time now.
+    pub(crate) fn advance(&mut self, now_ms: u64) -> bool {
         let began_ms = *self.began_ms.get_or_insert(now_ms);
-        if !self.is_over && now_ms.saturating_sub(began_ms) > ANNOUNCING_MS {
+        let ends = !self.is_over && now_ms.saturating_sub(began_ms) > ANNOUNCING_MS;
+        if ends {
             *self = Self { began_ms: Some(began_ms), is_over: true, ..Self::default() };
         }
+        ends
     }
 
     /// A key was written, or its removal was asked for.

@@ -52,7 +52,7 @@ impl Recency {
         let before = std::mem::replace(&mut self.newest[slot], id);
         debug_assert_ne!(before, id, "it is in no list");
         let replica = &mut replicas[id];
-        debug_assert!(!replica.follows, "what follows is in no list");
+        debug_assert!(!replica.follows(), "what follows is in no list");
         replica.set_list(list);
         replica.newer = NONE;
         replica.older = before;
@@ -72,7 +72,7 @@ impl Recency {
         let Replica { newer, older, .. } = replicas[id];
         let list = replicas[id].list();
         let slot = list.slot();
-        debug_assert!(!replicas[id].follows, "what follows is in no list");
+        debug_assert!(!replicas[id].follows(), "what follows is in no list");
         debug_assert!(newer == NONE || replicas[newer].older == id);
         debug_assert!(older == NONE || replicas[older].newer == id);
         if newer == NONE {
@@ -100,7 +100,7 @@ impl Recency {
         self.len += 1;
         let next = std::mem::replace(followers, id);
         let replica = &mut replicas[id];
-        replica.follows = true;
+        replica.set_follows(true);
         replica.newer = NONE;
         replica.older = next;
         if next != NONE {
@@ -111,7 +111,7 @@ impl Recency {
     /// Takes a follower out.
     pub(crate) fn unfollow(&mut self, replicas: &mut Slab<Replica>, id: u32, followers: &mut u32) {
         let Replica { newer, older, .. } = replicas[id];
-        debug_assert!(replicas[id].follows, "{id} follows");
+        debug_assert!(replicas[id].follows(), "{id} follows");
         if newer == NONE {
             debug_assert_eq!(*followers, id, "it begins its own chain");
             *followers = older;
@@ -121,7 +121,7 @@ impl Recency {
         if older != NONE {
             replicas[older].newer = newer;
         }
-        replicas[id].follows = false;
+        replicas[id].set_follows(false);
         self.len -= 1;
     }
 
@@ -170,7 +170,7 @@ impl Recency {
                 let replica = &replicas[id];
                 assert_eq!((replica.list(), replica.lane()), (list, lane));
                 assert_eq!(replica.older, older, "links of {id} in {list:?}");
-                assert!(!replica.follows, "{id} is in {list:?} and follows");
+                assert!(!replica.follows(), "{id} is in {list:?} and follows");
                 if list == ListName::Ready {
                     ready_bytes += replica.extent().bytes;
                 }

@@ -11,9 +11,13 @@ use crate::list_name::ListName;
 use crate::slab::NONE;
 use crate::tenant::{TenantLane, TenantNumber};
 
-/// Bit of a slot that says that the replica begins a prefix.
+/// Bit of a slot that says that the replica begins a prefix...
 const HEAD: u8 = 128;
-const _: () = assert!(ListName::ALL.len() <= HEAD as usize);
+/// ... and the one that says that it follows another one.
+const FOLLOWS: u8 = 64;
+/// The bits that are no number of a list.
+const MARKS: u8 = HEAD | FOLLOWS;
+const _: () = assert!(ListName::ALL.len() <= FOLLOWS as usize);
 
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -31,11 +35,10 @@ pub(crate) struct Replica {
     pub(crate) older: u32,
     /// Whose lists of its segment it is in.
     pub(crate) tenant: TenantNumber,
-    /// Slot of its list, and whether it begins a prefix.
+    /// Slot of its list, whether it begins a prefix, and whether it follows.
     slot: u8,
-    /// It is in no list but follows the one replica of its group's that is; `newer` and `older`
-    /// link the followers.
-    pub(crate) follows: bool,
+    /// 0 if it holds all of its object, else the number of the part that it holds, from 1.
+    part: u8,
 }
 
 impl Replica {
@@ -52,7 +55,7 @@ impl Replica {
             older: NONE,
             tenant: lane.tenant,
             slot: ListName::Held.slot() as u8,
-            follows: false,
+            part: 0,
         }
     }
 
@@ -62,11 +65,31 @@ impl Replica {
     }
 
     pub(crate) fn list(&self) -> ListName {
-        ListName::ALL[usize::from(self.slot & !HEAD)]
+        ListName::ALL[usize::from(self.slot & !MARKS)]
     }
 
     pub(crate) fn set_list(&mut self, list: ListName) {
-        self.slot = list.slot() as u8 | self.slot & HEAD;
+        self.slot = list.slot() as u8 | self.slot & MARKS;
+    }
+
+    /// Whether it is in no list but follows the one replica of its group's that is; `newer` and
+    /// `older` link the followers.
+    pub(crate) fn follows(&self) -> bool {
+        self.slot & FOLLOWS != 0
+    }
+
+    pub(crate) fn set_follows(&mut self, follows: bool) {
+        self.slot = if follows { self.slot | FOLLOWS } else { self.slot & !FOLLOWS };
+    }
+
+    /// The part of its object that it holds, from 0; `None` if it holds all of it.
+    pub(crate) fn part(&self) -> Option<u8> {
+        self.part.checked_sub(1)
+    }
+
+    /// It holds only this part of its object.
+    pub(crate) fn set_part(&mut self, part: Option<u8>) {
+        self.part = part.map_or(0, |part| part + 1);
     }
 
     /// Whether its key was among the first of its batch, and so of a prefix.
@@ -107,6 +130,8 @@ impl Replica {
             offset: self.offset,
             payload_bytes: self.payload_bytes,
             generation: self.generation,
+            part: self.part(),
+            part_checksum: 0,
         }
     }
 }

@@ -80,13 +80,18 @@ impl Replicas {
 
     /// Forgets a replica that is in no list and no chain any more.
     pub(crate) fn remove(&mut self, id: u32) -> Option<Replica> {
-        debug_assert!(!self.records[id].follows, "it is in no list any more");
+        debug_assert!(!self.records[id].follows(), "it is in no list any more");
         self.records.remove(id)
     }
 
     /// Notes that a replica begins a prefix.
     pub(crate) fn set_head(&mut self, id: u32) {
         self.records[id].set_head();
+    }
+
+    /// Notes which part of its object a replica holds.
+    pub(crate) fn set_part(&mut self, id: u32, part: Option<u8>) {
+        self.records[id].set_part(part);
     }
 
     /// The replicas of a chain.
@@ -261,7 +266,7 @@ impl Replicas {
             };
             let here = self.records.iter().filter(|(_, it)| it.segment == segment);
             let (all, followers) = here.fold((0, 0), |(all, followers), (_, replica)| {
-                (all + 1, followers + usize::from(replica.follows))
+                (all + 1, followers + usize::from(replica.follows()))
             });
             assert_eq!(lists.len(), all, "all replicas of {segment} count");
             let listed = lists.check(&self.records, segment);

@@ -46,6 +46,8 @@ pub struct SegmentSpec {
     pub kind: SegmentKind,
     /// What its owner announces to each shard before that hands out space there.
     pub announces: Announces,
+    /// Whether its owner keeps records of parts of objects.
+    pub keeps_parts: bool,
 }
 
 impl SegmentSpec {
@@ -64,6 +66,7 @@ impl SegmentSpec {
             peer: None,
             kind: SegmentKind::Memory,
             announces: Announces::Nothing,
+            keeps_parts: true,
         }
     }
 

@@ -2,7 +2,8 @@
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
 //! out.
 //!
-//! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`, `Space`,
+//! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`,
+//! `StripedObjects`, `Space`,
 //! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`, `Wishes`, `Demotions`,
 //! `Tombstones`. The files below hold what spans
 //! parts, one call or one step of several calls each.
@@ -30,6 +31,7 @@ mod mount;
 mod move_task;
 mod notes;
 mod overtaken;
+mod parts;
 mod place;
 mod promote;
 mod put;
@@ -91,6 +93,7 @@ use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
 use crate::soft_pins::SoftPins;
 use crate::space::Space;
+use crate::striped::StripedObjects;
 use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
@@ -109,6 +112,7 @@ pub struct KeyShard {
     calls: u64,
     keys: Keys,
     replicas: Replicas,
+    striped: StripedObjects,
     space: Space,
     ranking: SegmentRanking,
     pending: PendingPuts,
@@ -154,6 +158,7 @@ impl KeyShard {
             calls: 0,
             keys: Keys::new(),
             replicas: Replicas::new(Generations::new(&settings)),
+            striped: StripedObjects::default(),
             space: Space::default(),
             ranking: SegmentRanking::new(&settings),
             pending: PendingPuts::new(settings.generation_base),
@@ -255,13 +260,18 @@ impl KeyShard {
     fn begin(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
         self.calls += 1;
-        self.rebuild.advance(self.now_ms);
+        if self.rebuild.advance(self.now_ms) {
+            self.drop_partial();
+        }
         self.drop_retired();
     }
 
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
         let first = self.keys[object].first;
+        if self.replicas.get(first).is_some_and(|replica| replica.part().is_some()) {
+            return self.is_whole(object);
+        }
         self.replicas.chain(first).any(|id| self.is_readable(id))
     }
 }

@@ -135,6 +135,11 @@ impl SegmentShare {
         part as u64
     }
 
+    /// Longest extent that all shards together could ever find here.
+    pub(crate) fn longest_extent(&self) -> u64 {
+        self.segment_usable_bytes.min(self.spec.bytes)
+    }
+
     /// Bytes that can be allocated, in one piece or in several.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.usable_bytes().saturating_sub(self.allocator.used())

@@ -5,6 +5,7 @@ use crate::request::DiskReport;
 use crate::returns::Lease;
 use perigee_schemas::message::decode;
 use perigee_schemas::{DiskHealth, Identity, SegmentKind, Status, master, object};
+use std::ops::Range;
 
 type StringList<'a> = flatbuffers::Vector<'a, flatbuffers::ForwardsUOffset<&'a str>>;
 
@@ -21,6 +22,8 @@ pub struct Location {
     pub payload_bytes: u64,
     /// Number the master gave this allocation.
     pub generation: u64,
+    /// The part of its object that lies here, from 0; none for all of it.
+    pub part: Option<u8>,
 }
 
 /// A segment that replies refer to.
@@ -76,6 +79,8 @@ pub struct LocatedBatch {
     pub leases: Vec<Option<Lease>>,
     /// Length of the read lease in milliseconds, from before the call was sent.
     pub lease_ttl_ms: u64,
+    /// Empty if no object lies in parts; else CRC-32C of the part at each location.
+    pub part_checksum: Vec<u32>,
 }
 
 /// Moves that a client is to carry out; one entry per object.
@@ -164,8 +169,11 @@ pub type Counted = Result<u64, Status>;
 impl StartedBatch {
     /// The locations of key `index`.
     pub fn locations_of(&self, index: usize) -> &[Location] {
-        let range = self.first_location[index] as usize..self.first_location[index + 1] as usize;
-        &self.locations[range]
+        &self.locations[self.range_of(index)]
+    }
+
+    fn range_of(&self, index: usize) -> Range<usize> {
+        self.first_location[index] as usize..self.first_location[index + 1] as usize
     }
 
     /// The answer to a call about so many keys.
@@ -203,6 +211,11 @@ impl StartedBatch {
 }
 
 impl LocatedBatch {
+    /// CRC-32C of the part at each location of key `index`; empty if no object lies in parts.
+    pub fn part_checksums_of(&self, index: usize) -> &[u32] {
+        self.part_checksum.get(self.places.range_of(index)).unwrap_or_default()
+    }
+
     /// The answer to a call about so many keys.
     ///
     /// # Errors
@@ -223,8 +236,13 @@ impl LocatedBatch {
             reply.payload_bytes().iter().flat_map(flatbuffers::Vector::iter).collect();
         same_length(checksum.len(), wanted)?;
         same_length(payload_bytes.len(), wanted)?;
+        let part_checksum: Vec<u32> = reply.part_checksum().into_iter().flatten().collect();
+        if places.locations.iter().any(|place| place.part.is_some()) || !part_checksum.is_empty() {
+            same_length(part_checksum.len(), places.locations.len())?;
+        }
         let leases = leases(&places, reply.lease().into_iter().flatten(), wanted);
-        Ok(Self { leases, places, checksum, payload_bytes, lease_ttl_ms: reply.lease_ttl_ms() })
+        let lease_ttl_ms = reply.lease_ttl_ms();
+        Ok(Self { leases, places, checksum, payload_bytes, lease_ttl_ms, part_checksum })
     }
 }
 
@@ -398,6 +416,7 @@ fn location(place: &object::Location) -> Location {
     Location {
         segment: place.segment(),
         status: place.status() as u8,
+        part: ((place.status() >> 8) as u8).checked_sub(1),
         offset: place.offset(),
         payload_bytes: place.payload_bytes(),
         generation: place.generation(),

@@ -42,6 +42,8 @@ pub struct WirePlacement<'a> {
     pub host_id: &'a str,
     /// Name of the writer's host.
     pub host_name: &'a str,
+    /// The writer can write an object that is larger than any segment in parts.
+    pub parts: bool,
 }
 
 /// A segment that a client mounts.
@@ -215,6 +217,7 @@ pub(crate) fn mount(
             number: form.number,
             generation: form.generation,
             announces,
+            parts: true,
         },
     );
     builder.finish_minimal(root);

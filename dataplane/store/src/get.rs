@@ -7,6 +7,7 @@ use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{FoundObject, Lookup};
+use crate::parts::PartPlaces;
 use crate::read_failure::ReadFailure;
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
@@ -17,16 +18,27 @@ use perigee_rpc::LookupPurpose;
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
+use std::ops::Range;
 use std::time::Duration;
 
-/// One object on its way to the caller.
+/// One object, or a part of one, on its way to the caller.
 struct ObjectRead<'a> {
     target: usize,
     found: &'a FoundObject,
+    /// Its replicas.
+    places: &'a [ReplicaAddress],
+    checksum: u32,
     pieces: Vec<ByteRangeMut>,
     /// Replicas in the order they are tried.
     order: Vec<usize>,
     tried: usize,
+}
+
+impl ObjectRead<'_> {
+    /// The replica whose turn it is.
+    fn place(&self) -> &ReplicaAddress {
+        &self.places[self.order[self.tried]]
+    }
 }
 
 impl Store {
@@ -121,22 +133,57 @@ impl Store {
             return results;
         }
         let mut readings = Vec::with_capacity(targets.len());
+        // Targets of parts: the first part of an object has the object's own result, the others
+        // have one each behind the results of all objects.
+        let mut joined = Vec::new();
         for (target, (index, pieces)) in targets.iter().enumerate() {
             match lookup
                 .found(*index)
                 .and_then(|found| Ok((found, self.room(pieces, found.payload_bytes)?)))
             {
                 Ok((found, pieces)) => {
-                    let order = self.order(&found.places, found.turn);
-                    readings.push(ObjectRead { target, found, pieces, order, tried: 0 });
+                    let Some(parts) = &found.parts else {
+                        readings.push(self.reading(target, found, 0..found.places.len(), pieces));
+                        continue;
+                    };
+                    for (part, places) in parts.iter() {
+                        let own = match part {
+                            0 => target,
+                            _ => targets.len() + joined.len(),
+                        };
+                        joined.extend((part > 0).then_some(target));
+                        let pieces = part_of(&pieces, parts, part);
+                        readings.push(self.reading(own, found, places, pieces));
+                    }
                 }
                 Err(status) => results[target] = Err(status.into()),
             }
         }
+        results.resize(targets.len() + joined.len(), Err(closed));
         while !readings.is_empty() {
             readings = self.try_replicas(readings, &mut results);
         }
+        for (extra, target) in joined.into_iter().enumerate() {
+            if let (Ok(_), Err(failure)) = (results[target], results[targets.len() + extra]) {
+                results[target] = Err(failure);
+            }
+        }
+        results.truncate(targets.len());
         results
+    }
+
+    /// An object, or the part of it that these places hold, to be read into pieces.
+    fn reading<'a>(
+        &self,
+        target: usize,
+        found: &'a FoundObject,
+        places: Range<usize>,
+        pieces: Vec<ByteRangeMut>,
+    ) -> ObjectRead<'a> {
+        let checksum = found.checksum_at(places.start);
+        let places = &found.places[places];
+        let order = self.order(places, found.turn);
+        ObjectRead { target, found, places, checksum, pieces, order, tried: 0 }
     }
 
     /// Tries the next replica of each object; returns the objects that have another one to try.
@@ -196,8 +243,8 @@ impl Store {
         let jobs: Vec<ReadJob<'_>> = there
             .filter_map(|(reading, target)| {
                 Some(ReadJob {
-                    place: &reading.found.places[reading.order[reading.tried]],
-                    checksum: reading.found.checksum,
+                    place: reading.place(),
+                    checksum: reading.checksum,
                     pieces: target.as_ref().ok()?.as_targets(),
                 })
             })
@@ -235,7 +282,7 @@ impl Store {
     }
 
     fn note(&self, reading: &ObjectRead<'_>, error: &TransferError) {
-        let place = &reading.found.places[reading.order[reading.tried]];
+        let place = reading.place();
         let segment = place.segment.id;
         self.unreachable.note(place, error);
         match error {
@@ -268,6 +315,16 @@ impl Store {
         self.cells.record_operation(operation, bytes, (now - start).as_nanos() as u64);
         traced.end_at(&self.cells, key, results.iter().map(verdict_on), bytes, now);
     }
+}
+
+/// The bytes of one part in the pieces of an object.
+fn part_of(pieces: &[ByteRangeMut], parts: &PartPlaces, part: u8) -> Vec<ByteRangeMut> {
+    let ranges = parts.pieces_of(part, pieces.iter().map(|piece| piece.len));
+    let piece = |(number, range): (usize, Range<usize>)| ByteRangeMut {
+        ptr: pieces[number].ptr.wrapping_add(range.start),
+        len: range.len(),
+    };
+    ranges.into_iter().map(piece).collect()
 }
 
 fn operation(keys: usize) -> Operation {

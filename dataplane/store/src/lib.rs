@@ -26,6 +26,7 @@ mod limits;
 mod lookup;
 mod metadata;
 mod mover;
+mod parts;
 mod port_range;
 mod ports;
 mod put;

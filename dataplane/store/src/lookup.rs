@@ -3,6 +3,7 @@
 //! reading under it.
 
 use crate::addresses::SegmentAddresses;
+use crate::parts::PartPlaces;
 use perigee_rpc::{Lease, LocatedBatch, MasterClient};
 use perigee_schemas::Status;
 use perigee_transfer::ReplicaAddress;
@@ -26,6 +27,10 @@ pub(crate) struct FoundObject {
     pub(crate) payload_bytes: u64,
     pub(crate) checksum: u32,
     pub(crate) places: Vec<ReplicaAddress>,
+    /// Which places are of which part, if the object lies in several.
+    pub(crate) parts: Option<Box<PartPlaces>>,
+    /// CRC-32C of the part at each place; empty if the object lies in one piece.
+    pub(crate) part_checksums: Vec<u32>,
     /// Which of several equally near places is read first.
     pub(crate) turn: usize,
     pub(crate) lease: Option<ReadLease>,
@@ -56,6 +61,11 @@ impl Drop for ReadLease {
 }
 
 impl FoundObject {
+    /// CRC-32C of what lies at a place: all of the object, or a part of it.
+    pub(crate) fn checksum_at(&self, place: usize) -> u32 {
+        self.part_checksums.get(place).copied().unwrap_or(self.checksum)
+    }
+
     /// A transfer of this object has failed.
     pub(crate) fn leave_lease(&self) {
         self.lease.iter().for_each(ReadLease::leave);
@@ -115,10 +125,17 @@ impl Lookup {
         let segments = addresses.of(&located.places.segments);
         for (index, key) in keys.iter().enumerate() {
             let status = located.places.status[index];
-            self.objects.push(status.ok().map(|()| {
+            let payload_bytes = located.payload_bytes[index];
+            let parts = || PartPlaces::of(located.places.locations_of(index), payload_bytes);
+            self.objects.push(status.ok().and_then(|()| parts()).map(|parts| {
                 FoundObject {
                     key: key.as_ref().to_owned(),
-                    payload_bytes: located.payload_bytes[index],
+                    payload_bytes,
+                    part_checksums: match parts {
+                        Some(_) => located.part_checksums_of(index).to_vec(),
+                        None => Vec::new(),
+                    },
+                    parts,
                     checksum: located.checksum[index],
                     turn: match located.places.locations_of(index).len() {
                         0 | 1 => 0,

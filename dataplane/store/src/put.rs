@@ -7,8 +7,10 @@ use crate::api::{PutRequest, ReplicateConfig, SoftPinAction};
 use crate::calls::{check_key, in_calls};
 use crate::client::{Store, refused};
 use crate::limits::PUT_ATTEMPTS;
+use crate::parts::PartPlaces;
 use crate::traced_call::TracedCall;
 use perigee_activity::Operation;
+use perigee_memory::crc32c_combine;
 use perigee_memory::reachable::Use;
 use perigee_metrics::{ClientCall, RpcKind};
 use perigee_rpc::{StartedBatch, WirePlacement, WriteForm};
@@ -22,6 +24,8 @@ struct Writing {
     /// Index of the request.
     request: usize,
     places: Vec<ReplicaAddress>,
+    /// Which places are of which part, if no segment is large enough for the object.
+    parts: Option<Box<PartPlaces>>,
 }
 
 impl Writing {
@@ -42,8 +46,16 @@ struct Failed {
 
 /// What the replicas of one object came to.
 struct PutOutcome {
-    checksum: Result<u32, TransferError>,
+    checksum: Result<WrittenSums, TransferError>,
     in_flight: bool,
+}
+
+/// CRC-32C of what was written.
+#[derive(Debug, PartialEq, Eq)]
+struct WrittenSums {
+    whole: u32,
+    /// Of each part; empty for an object in one piece.
+    parts: Vec<u32>,
 }
 
 impl Store {
@@ -149,8 +161,16 @@ impl Store {
         let mut writings = Vec::with_capacity(chunk.len());
         for (position, index) in chunk.iter().enumerate() {
             match started.status[position] {
-                Status::Ok => writings
-                    .push(Writing { request: *index, places: self.places(&started, position) }),
+                Status::Ok => {
+                    let locations = started.locations_of(position);
+                    match PartPlaces::of(locations, sizes[position]) {
+                        Ok(parts) => {
+                            let places = self.places(&started, position);
+                            writings.push(Writing { request: *index, places, parts });
+                        }
+                        Err(status) => results[*index] = status,
+                    }
+                }
                 Status::ObjectAlreadyExists => results[*index] = Status::Ok,
                 status => results[*index] = status,
             }
@@ -191,9 +211,9 @@ impl Store {
                     self.unreachable.note(place, error);
                 }
             }
-            let PutOutcome { checksum, in_flight } = verdict(replicas);
+            let PutOutcome { checksum, in_flight } = verdict(replicas, writing.parts.as_deref());
             match checksum {
-                Ok(checksum) => good.push((writing, checksum)),
+                Ok(sums) => good.push((writing, sums)),
                 Err(error) => bad.push(Failed {
                     request: writing.request,
                     generation: writing.generation(),
@@ -211,7 +231,7 @@ impl Store {
     fn commit(
         &self,
         requests: &[PutRequest<'_>],
-        good: &[(&Writing, u32)],
+        good: &[(&Writing, WrittenSums)],
         form: WriteForm,
         results: &mut [Status],
     ) -> Vec<usize> {
@@ -221,9 +241,13 @@ impl Store {
         let key = |writing: &Writing| requests[writing.request].key;
         let keys: Vec<&str> = good.iter().map(|(writing, _)| key(writing)).collect();
         let generations: Vec<u64> = good.iter().map(|(put, _)| put.generation()).collect();
-        let checksums: Vec<u32> = good.iter().map(|(_, checksum)| *checksum).collect();
+        let checksums: Vec<u32> = good.iter().map(|(_, sums)| sums.whole).collect();
+        let parts: Vec<Vec<u32>> = match good.iter().any(|(_, sums)| !sums.parts.is_empty()) {
+            true => good.iter().map(|(_, sums)| sums.parts.clone()).collect(),
+            false => Vec::new(),
+        };
         let ended = self.timed(kind(RpcKind::PutEnd, form), |master| {
-            master.put_end(&keys, &generations, &checksums, form)
+            master.put_end(&keys, &generations, &checksums, &parts, form)
         });
         let ended = ended.unwrap_or_else(|error| vec![refused(&error); good.len()]);
         debug_assert_eq!(ended.len(), good.len(), "one answer per key");
@@ -312,6 +336,7 @@ impl Store {
             excluded,
             host_id: &self.host_id,
             host_name: self.host_name(),
+            parts: true,
         }
     }
 }
@@ -343,15 +368,35 @@ fn payload_bytes(request: &PutRequest<'_>) -> u64 {
     request.pieces.iter().map(|piece| piece.bytes as u64).sum()
 }
 
-/// All replicas carry the same bytes, so the same checksum; one that failed fails the object.
-fn verdict(replicas: Vec<Result<u32, TransferError>>) -> PutOutcome {
+/// All replicas of an object, or of a part of it, carry the same bytes, so the same checksum; one
+/// that failed fails the object.
+fn verdict(replicas: Vec<Result<u32, TransferError>>, parts: Option<&PartPlaces>) -> PutOutcome {
     let in_flight = replicas
         .iter()
         .filter_map(|replica| replica.as_ref().err())
         .any(TransferError::may_still_arrive);
     let none = Err(TransferError::Engine("the master gave no place".to_owned()));
-    let checksum = replicas.into_iter().reduce(|all, replica| all.and(replica)).unwrap_or(none);
+    let checksum = match parts {
+        None => replicas.into_iter().reduce(|all, replica| all.and(replica)).unwrap_or(none),
+        Some(parts) => {
+            let sums: Result<Vec<u32>, TransferError> = replicas.into_iter().collect();
+            let joined = sums.map(|sums| joined_sums(&sums, parts));
+            return PutOutcome { checksum: joined, in_flight };
+        }
+    };
+    let checksum = checksum.map(|whole| WrittenSums { whole, parts: Vec::new() });
     PutOutcome { checksum, in_flight }
+}
+
+/// The checksums of an object's parts, of which each place has one, and of the object.
+fn joined_sums(places: &[u32], parts: &PartPlaces) -> WrittenSums {
+    let (mut whole, mut sums) = (0, Vec::new());
+    for (part, range) in parts.iter() {
+        let sum = places[range.start];
+        whole = crc32c_combine(whole, sum, parts.layout.bytes_of(part));
+        sums.push(sum);
+    }
+    WrittenSums { whole, parts: sums }
 }
 
 /// Whether the master knows nothing of the put any more.

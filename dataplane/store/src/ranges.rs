@@ -5,6 +5,7 @@ use crate::api::RangeRequest;
 use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::lookup::{FoundObject, Lookup};
+use crate::parts::PartPlaces;
 use crate::read_failure::status_of;
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
@@ -12,6 +13,7 @@ use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_schemas::Status;
 use perigee_transfer::{RangeJob, ReplicaAddress, TransferError};
+use std::ops::Range;
 
 impl Store {
     /// Reads ranges; the result of each is its length. A range beyond the end of its object is an
@@ -44,86 +46,98 @@ impl Store {
         debug_assert_eq!(indices.len(), requests.len(), "one index per range");
         let mut results: Vec<Result<u64, Status>> =
             vec![Err(Status::InvalidParams); requests.len()];
-        let mut waiting: Vec<(usize, &FoundObject, usize)> = Vec::new();
+        let mut waiting: Vec<RangeRead<'_>> = Vec::new();
+        // As with whole objects: what a range has in further parts has results behind all others.
+        let mut joined = Vec::new();
         for (position, index) in indices.iter().enumerate() {
-            match lookup.found(*index) {
-                Ok(found) if found.places.is_empty() => {
-                    results[position] = Err(Status::ReplicaIsNotReady);
-                }
-                Ok(found) => match self.memory.check(&requests[position].target, Use::Write) {
-                    Ok(()) => waiting.push((position, found, 0)),
-                    Err(status) => results[position] = Err(status),
+            let request = &requests[position];
+            let found = lookup.found(*index).and_then(|found| match found.places.is_empty() {
+                true => Err(Status::ReplicaIsNotReady),
+                false => self.memory.check(&request.target, Use::Write).map(|()| found),
+            });
+            match found {
+                Ok(found) => match &found.parts {
+                    None => waiting.push(RangeRead::whole(position, found, request)),
+                    Some(parts) => match in_parts(found, parts, request) {
+                        Ok(reads) if reads.is_empty() => results[position] = Ok(0),
+                        Ok(reads) => {
+                            for (at, read) in reads.into_iter().enumerate() {
+                                let extra = requests.len() + joined.len();
+                                joined.extend((at > 0).then_some(position));
+                                let slot = if at == 0 { position } else { extra };
+                                waiting.push(RangeRead { slot, ..read });
+                            }
+                        }
+                        Err(status) => results[position] = Err(status),
+                    },
                 },
                 Err(status) => results[position] = Err(status),
             }
         }
+        results.resize(requests.len() + joined.len(), Err(Status::InvalidParams));
+        self.read_all(waiting, &mut results);
+        for (extra, position) in joined.into_iter().enumerate() {
+            if let (Ok(_), Err(status)) = (results[position], results[requests.len() + extra]) {
+                results[position] = Err(status);
+            }
+        }
+        results.truncate(requests.len());
+        results
+    }
+
+    /// Reads ranges from one replica after the other, until each was read or has none left.
+    fn read_all(&self, mut waiting: Vec<RangeRead<'_>>, results: &mut [Result<u64, Status>]) {
         while !waiting.is_empty() && self.is_open() {
-            let outcomes = self.read_waiting(&waiting, requests);
+            let outcomes = self.read_waiting(&waiting);
             // A range without an outcome would be forgotten.
             assert_eq!(outcomes.len(), waiting.len(), "one outcome per range");
             let mut again = Vec::new();
-            for ((position, found, tried), outcome) in waiting.into_iter().zip(outcomes) {
+            for (read, outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
-                    self.unreachable.note(self.place(found, tried), error);
+                    self.unreachable.note(self.place(&read), error);
+                    read.found.leave_lease();
                 }
-                results[position] = outcome
-                    .as_ref()
-                    .map(|()| requests[position].target.bytes as u64)
-                    .map_err(status_of);
-                if outcome.is_err() {
-                    found.leave_lease();
-                }
+                results[read.slot] =
+                    outcome.as_ref().map(|()| read.wanted_bytes).map_err(status_of);
                 let wrong_size = matches!(&outcome, Err(TransferError::BufferSize { .. }));
                 let lost = outcome.is_err() && !wrong_size;
-                if lost && tried + 1 < found.places.len() {
-                    again.push((position, found, tried + 1));
+                if lost && read.tried + 1 < read.places.len() {
+                    again.push(RangeRead { tried: read.tried + 1, ..read });
                 }
             }
             waiting = again;
         }
-        results
     }
 
-    fn place<'a>(&self, found: &'a FoundObject, tried: usize) -> &'a ReplicaAddress {
-        &found.places[self.order(&found.places, found.turn)[tried]]
+    fn place<'a>(&self, read: &RangeRead<'a>) -> &'a ReplicaAddress {
+        let places = &read.found.places[read.places.clone()];
+        &places[self.order(places, read.found.turn)[read.tried]]
     }
 
     /// Reads each range from the replica whose turn it is.
-    fn read_waiting(
-        &self,
-        waiting: &[(usize, &FoundObject, usize)],
-        requests: &[RangeRequest<'_>],
-    ) -> Vec<Result<(), TransferError>> {
-        let target = |(position, ..): &(usize, _, _)| target(&requests[*position]);
-        let targets: Vec<[ByteRangeMut; 1]> = waiting.iter().map(target).collect();
+    fn read_waiting(&self, waiting: &[RangeRead<'_>]) -> Vec<Result<(), TransferError>> {
         let mut outcomes = Vec::with_capacity(waiting.len());
         while outcomes.len() < waiting.len() {
             let from = outcomes.len();
-            let objects = targets[from..].iter().map(<[ByteRangeMut; 1]>::as_slice);
+            let objects = waiting[from..].iter().map(|read| read.target.as_slice());
             let until = from + self.memory.staged_together(objects);
             debug_assert!(from < until && until <= waiting.len(), "each step reads some");
-            outcomes.extend(self.read_ranges_step(&waiting[from..until], requests));
+            outcomes.extend(self.read_ranges_step(&waiting[from..until]));
         }
         outcomes
     }
 
-    fn read_ranges_step(
-        &self,
-        waiting: &[(usize, &FoundObject, usize)],
-        requests: &[RangeRequest<'_>],
-    ) -> Vec<Result<(), TransferError>> {
-        let pieces = |(position, ..): &(usize, _, _)| target(&requests[*position]);
-        let pieces: Vec<[ByteRangeMut; 1]> = waiting.iter().map(pieces).collect();
-        let mut stage = self.memory.stage(pieces.iter().map(<[ByteRangeMut; 1]>::as_slice));
-        let host = |piece: &[ByteRangeMut; 1]| self.memory.targets(&mut stage, piece.to_vec());
-        let hosts: Vec<Result<HostPieces, TransferError>> = pieces.iter().map(host).collect();
+    fn read_ranges_step(&self, waiting: &[RangeRead<'_>]) -> Vec<Result<(), TransferError>> {
+        let mut stage = self.memory.stage(waiting.iter().map(|read| read.target.as_slice()));
+        let host = |read: &RangeRead<'_>| self.memory.targets(&mut stage, read.target.to_vec());
+        let hosts: Vec<Result<HostPieces, TransferError>> = waiting.iter().map(host).collect();
         let there = waiting.iter().zip(&hosts);
         let jobs: Vec<RangeJob<'_>> = there
-            .filter_map(|((position, found, tried), host)| {
+            .filter_map(|(read, host)| {
                 Some(RangeJob {
-                    place: self.place(found, *tried),
-                    checksum: found.checksum,
-                    source_offset: requests[*position].source_offset,
+                    place: self.place(read),
+                    checksum: read.found.checksum_at(read.places.start),
+                    source_offset: read.source_offset,
                     target: *host.as_ref().ok()?.as_targets().first()?,
                 })
             })
@@ -134,6 +148,63 @@ impl Store {
         drop(jobs);
         self.memory.delivered(hosts, read)
     }
+}
+
+/// One range, or what it has in one part of its object, on its way to the caller.
+struct RangeRead<'a> {
+    /// Where its result goes.
+    slot: usize,
+    found: &'a FoundObject,
+    /// The replicas of what it is read from.
+    places: Range<usize>,
+    /// First byte to read there.
+    source_offset: u64,
+    target: [ByteRangeMut; 1],
+    /// Length of the whole range in bytes.
+    wanted_bytes: u64,
+    tried: usize,
+}
+
+impl<'a> RangeRead<'a> {
+    fn whole(slot: usize, found: &'a FoundObject, request: &RangeRequest<'_>) -> Self {
+        Self {
+            slot,
+            found,
+            places: 0..found.places.len(),
+            source_offset: request.source_offset,
+            target: target(request),
+            wanted_bytes: request.target.bytes as u64,
+            tried: 0,
+        }
+    }
+}
+
+/// What a range has in each part of its object.
+fn in_parts<'a>(
+    found: &'a FoundObject,
+    parts: &PartPlaces,
+    request: &RangeRequest<'_>,
+) -> Result<Vec<RangeRead<'a>>, Status> {
+    let (start, wanted) = (request.source_offset, request.target.bytes as u64);
+    let end = start.checked_add(wanted).filter(|end| *end <= found.payload_bytes);
+    let payload_bytes = found.payload_bytes;
+    let too_long = TransferError::BufferSize { buffers: wanted, wanted: payload_bytes };
+    let end = end.ok_or_else(|| status_of(&too_long))?;
+    let [target] = target(request);
+    let read = |(part, places): (u8, Range<usize>)| {
+        let first = parts.layout.offset_of(part);
+        let from = start.max(first);
+        let to = end.min(first + parts.layout.bytes_of(part));
+        let len = to.checked_sub(from).filter(|len| *len > 0)? as usize;
+        let ptr = target.ptr.wrapping_add((from - start) as usize);
+        Some(RangeRead {
+            places,
+            source_offset: from - first,
+            target: [ByteRangeMut { ptr, len }],
+            ..RangeRead::whole(0, found, request)
+        })
+    };
+    Ok(parts.iter().filter_map(read).collect())
 }
 
 fn target(request: &RangeRequest<'_>) -> [ByteRangeMut; 1] {

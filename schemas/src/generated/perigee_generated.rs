@@ -621,7 +621,10 @@ impl ::core::fmt::Debug for Failure<'_> {
 pub mod object {
 
 
-/// Where one replica of an object lies. `segment` is an index into the reply's `segments`.
+/// Where one replica of an object, or of a part of it, lies. `segment` is an index into the reply's `segments`. The lowest
+/// eight bits of `status` are the state; the next eight are 0 for a whole object, else the number of the part from 1. All
+/// parts but the last are of one length, and in their order they are the object. Only who says that it can use parts
+/// gets some.
 // struct Location, aligned to 8
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq)]
@@ -1913,7 +1916,8 @@ pub enum GetReplicasRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
 /// `peek` is for operators: it changes nothing. With `probe` each key is touched as by `ExistRequest` and no read lease is
-/// granted: for who wants to know where a key lies. A master that is older grants the lease.
+/// granted: for who wants to know where a key lies. A master that is older grants the lease. A caller that does not use
+/// `parts` finds nothing under keys whose objects lie in parts.
 pub struct GetReplicasRequest<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1931,6 +1935,7 @@ impl<'a> GetReplicasRequest<'a> {
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 6;
   pub const VT_PEEK: ::flatbuffers::VOffsetT = 8;
   pub const VT_PROBE: ::flatbuffers::VOffsetT = 10;
+  pub const VT_PARTS: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1943,6 +1948,7 @@ impl<'a> GetReplicasRequest<'a> {
   ) -> ::flatbuffers::WIPOffset<GetReplicasRequest<'bldr>> {
     let mut builder = GetReplicasRequestBuilder::new(_fbb);
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_parts(args.parts);
     builder.add_probe(args.probe);
     builder.add_peek(args.peek);
     builder.add_single(args.single);
@@ -1978,6 +1984,13 @@ impl<'a> GetReplicasRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(GetReplicasRequest::VT_PROBE, Some(false)).unwrap()}
   }
+  #[inline]
+  pub fn parts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(GetReplicasRequest::VT_PARTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
@@ -1990,6 +2003,7 @@ impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
      .visit_field::<bool>("peek", Self::VT_PEEK, false)?
      .visit_field::<bool>("probe", Self::VT_PROBE, false)?
+     .visit_field::<bool>("parts", Self::VT_PARTS, false)?
      .finish();
     Ok(())
   }
@@ -1999,6 +2013,7 @@ pub struct GetReplicasRequestArgs<'a> {
     pub single: bool,
     pub peek: bool,
     pub probe: bool,
+    pub parts: bool,
 }
 impl<'a> Default for GetReplicasRequestArgs<'a> {
   #[inline]
@@ -2008,6 +2023,7 @@ impl<'a> Default for GetReplicasRequestArgs<'a> {
       single: false,
       peek: false,
       probe: false,
+      parts: false,
     }
   }
 }
@@ -2034,6 +2050,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetReplicasRequestBuilder<'a,
     self.fbb_.push_slot::<bool>(GetReplicasRequest::VT_PROBE, probe, false);
   }
   #[inline]
+  pub fn add_parts(&mut self, parts: bool) {
+    self.fbb_.push_slot::<bool>(GetReplicasRequest::VT_PARTS, parts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetReplicasRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     GetReplicasRequestBuilder {
@@ -2055,6 +2075,7 @@ impl ::core::fmt::Debug for GetReplicasRequest<'_> {
       ds.field("single", &self.single());
       ds.field("peek", &self.peek());
       ds.field("probe", &self.probe());
+      ds.field("parts", &self.parts());
       ds.finish()
   }
 }
@@ -2082,6 +2103,7 @@ impl<'a> GetReplicasReply<'a> {
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 14;
   pub const VT_LEASE_TTL_MS: ::flatbuffers::VOffsetT = 16;
   pub const VT_LEASE: ::flatbuffers::VOffsetT = 18;
+  pub const VT_PART_CHECKSUM: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2094,6 +2116,7 @@ impl<'a> GetReplicasReply<'a> {
   ) -> ::flatbuffers::WIPOffset<GetReplicasReply<'bldr>> {
     let mut builder = GetReplicasReplyBuilder::new(_fbb);
     builder.add_lease_ttl_ms(args.lease_ttl_ms);
+    if let Some(x) = args.part_checksum { builder.add_part_checksum(x); }
     if let Some(x) = args.lease { builder.add_lease(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
     if let Some(x) = args.locations { builder.add_locations(x); }
@@ -2163,6 +2186,14 @@ impl<'a> GetReplicasReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(GetReplicasReply::VT_LEASE, None)}
   }
+  /// Empty if no object lies in parts; else CRC-32C of the part at each location, 0 where that is of a whole object.
+  #[inline]
+  pub fn part_checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(GetReplicasReply::VT_PART_CHECKSUM, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for GetReplicasReply<'_> {
@@ -2179,6 +2210,7 @@ impl ::flatbuffers::Verifiable for GetReplicasReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<u64>("lease_ttl_ms", Self::VT_LEASE_TTL_MS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("lease", Self::VT_LEASE, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("part_checksum", Self::VT_PART_CHECKSUM, false)?
      .finish();
     Ok(())
   }
@@ -2192,6 +2224,7 @@ pub struct GetReplicasReplyArgs<'a> {
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub lease_ttl_ms: u64,
     pub lease: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub part_checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
 }
 impl<'a> Default for GetReplicasReplyArgs<'a> {
   #[inline]
@@ -2205,6 +2238,7 @@ impl<'a> Default for GetReplicasReplyArgs<'a> {
       segments: None,
       lease_ttl_ms: 0,
       lease: None,
+      part_checksum: None,
     }
   }
 }
@@ -2247,6 +2281,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetReplicasReplyBuilder<'a, '
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GetReplicasReply::VT_LEASE, lease);
   }
   #[inline]
+  pub fn add_part_checksum(&mut self, part_checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GetReplicasReply::VT_PART_CHECKSUM, part_checksum);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetReplicasReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     GetReplicasReplyBuilder {
@@ -2272,6 +2310,7 @@ impl ::core::fmt::Debug for GetReplicasReply<'_> {
       ds.field("segments", &self.segments());
       ds.field("lease_ttl_ms", &self.lease_ttl_ms());
       ds.field("lease", &self.lease());
+      ds.field("part_checksum", &self.part_checksum());
       ds.finish()
   }
 }
@@ -2414,6 +2453,7 @@ impl<'a> PutStartRequest<'a> {
   pub const VT_PLACEMENT: ::flatbuffers::VOffsetT = 14;
   pub const VT_UPSERT: ::flatbuffers::VOffsetT = 16;
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 18;
+  pub const VT_PARTS: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2431,6 +2471,7 @@ impl<'a> PutStartRequest<'a> {
     if let Some(x) = args.group_ids { builder.add_group_ids(x); }
     if let Some(x) = args.payload_bytes { builder.add_payload_bytes(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
+    builder.add_parts(args.parts);
     builder.add_single(args.single);
     builder.add_upsert(args.upsert);
     builder.finish()
@@ -2494,6 +2535,14 @@ impl<'a> PutStartRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PutStartRequest::VT_SINGLE, Some(false)).unwrap()}
   }
+  /// The client can write an object that is larger than any segment in parts.
+  #[inline]
+  pub fn parts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PutStartRequest::VT_PARTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutStartRequest<'_> {
@@ -2510,6 +2559,7 @@ impl ::flatbuffers::Verifiable for PutStartRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<super::object::Placement>>("placement", Self::VT_PLACEMENT, false)?
      .visit_field::<bool>("upsert", Self::VT_UPSERT, false)?
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
+     .visit_field::<bool>("parts", Self::VT_PARTS, false)?
      .finish();
     Ok(())
   }
@@ -2523,6 +2573,7 @@ pub struct PutStartRequestArgs<'a> {
     pub placement: Option<::flatbuffers::WIPOffset<super::object::Placement<'a>>>,
     pub upsert: bool,
     pub single: bool,
+    pub parts: bool,
 }
 impl<'a> Default for PutStartRequestArgs<'a> {
   #[inline]
@@ -2536,6 +2587,7 @@ impl<'a> Default for PutStartRequestArgs<'a> {
       placement: None,
       upsert: false,
       single: false,
+      parts: false,
     }
   }
 }
@@ -2578,6 +2630,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutStartRequestBuilder<'a, 'b
     self.fbb_.push_slot::<bool>(PutStartRequest::VT_SINGLE, single, false);
   }
   #[inline]
+  pub fn add_parts(&mut self, parts: bool) {
+    self.fbb_.push_slot::<bool>(PutStartRequest::VT_PARTS, parts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutStartRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutStartRequestBuilder {
@@ -2603,6 +2659,7 @@ impl ::core::fmt::Debug for PutStartRequest<'_> {
       ds.field("placement", &self.placement());
       ds.field("upsert", &self.upsert());
       ds.field("single", &self.single());
+      ds.field("parts", &self.parts());
       ds.finish()
   }
 }
@@ -2776,6 +2833,8 @@ impl<'a> PutEndRequest<'a> {
   pub const VT_SINGLE: ::flatbuffers::VOffsetT = 12;
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
   pub const VT_UPSERT: ::flatbuffers::VOffsetT = 16;
+  pub const VT_PART_COUNT: ::flatbuffers::VOffsetT = 18;
+  pub const VT_PART_CHECKSUM: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -2789,6 +2848,8 @@ impl<'a> PutEndRequest<'a> {
     let mut builder = PutEndRequestBuilder::new(_fbb);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.part_checksum { builder.add_part_checksum(x); }
+    if let Some(x) = args.part_count { builder.add_part_count(x); }
     if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
@@ -2849,6 +2910,22 @@ impl<'a> PutEndRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PutEndRequest::VT_UPSERT, Some(false)).unwrap()}
   }
+  /// Empty if no object was written in parts; else the number of parts of key i, 0 for a whole object.
+  #[inline]
+  pub fn part_count(&self) -> Option<::flatbuffers::Vector<'a, u8>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u8>>>(PutEndRequest::VT_PART_COUNT, None)}
+  }
+  /// CRC-32C of each part, of all keys in order.
+  #[inline]
+  pub fn part_checksum(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(PutEndRequest::VT_PART_CHECKSUM, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
@@ -2864,6 +2941,8 @@ impl ::flatbuffers::Verifiable for PutEndRequest<'_> {
      .visit_field::<bool>("single", Self::VT_SINGLE, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
      .visit_field::<bool>("upsert", Self::VT_UPSERT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("part_count", Self::VT_PART_COUNT, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("part_checksum", Self::VT_PART_CHECKSUM, false)?
      .finish();
     Ok(())
   }
@@ -2876,6 +2955,8 @@ pub struct PutEndRequestArgs<'a> {
     pub single: bool,
     pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub upsert: bool,
+    pub part_count: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
+    pub part_checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
 }
 impl<'a> Default for PutEndRequestArgs<'a> {
   #[inline]
@@ -2888,6 +2969,8 @@ impl<'a> Default for PutEndRequestArgs<'a> {
       single: false,
       generation: None,
       upsert: false,
+      part_count: None,
+      part_checksum: None,
     }
   }
 }
@@ -2926,6 +3009,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PutEndRequestBuilder<'a, 'b, 
     self.fbb_.push_slot::<bool>(PutEndRequest::VT_UPSERT, upsert, false);
   }
   #[inline]
+  pub fn add_part_count(&mut self, part_count: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u8>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutEndRequest::VT_PART_COUNT, part_count);
+  }
+  #[inline]
+  pub fn add_part_checksum(&mut self, part_checksum: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PutEndRequest::VT_PART_CHECKSUM, part_checksum);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PutEndRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PutEndRequestBuilder {
@@ -2950,6 +3041,8 @@ impl ::core::fmt::Debug for PutEndRequest<'_> {
       ds.field("single", &self.single());
       ds.field("generation", &self.generation());
       ds.field("upsert", &self.upsert());
+      ds.field("part_count", &self.part_count());
+      ds.field("part_checksum", &self.part_checksum());
       ds.finish()
   }
 }
@@ -4168,6 +4261,7 @@ impl<'a> MountRequest<'a> {
   pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
   pub const VT_ANNOUNCES: ::flatbuffers::VOffsetT = 16;
+  pub const VT_PARTS: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4185,6 +4279,7 @@ impl<'a> MountRequest<'a> {
     builder.add_client_high(args.client_high);
     if let Some(x) = args.announces { builder.add_announces(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
+    builder.add_parts(args.parts);
     builder.add_remount(args.remount);
     builder.finish()
   }
@@ -4243,6 +4338,14 @@ impl<'a> MountRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Announces>>>(MountRequest::VT_ANNOUNCES, None)}
   }
+  /// The owner keeps records of parts of objects. In segments of others no parts are placed.
+  #[inline]
+  pub fn parts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(MountRequest::VT_PARTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MountRequest<'_> {
@@ -4258,6 +4361,7 @@ impl ::flatbuffers::Verifiable for MountRequest<'_> {
      .visit_field::<u64>("number", Self::VT_NUMBER, false)?
      .visit_field::<u64>("generation", Self::VT_GENERATION, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Announces>>>("announces", Self::VT_ANNOUNCES, false)?
+     .visit_field::<bool>("parts", Self::VT_PARTS, false)?
      .finish();
     Ok(())
   }
@@ -4270,6 +4374,7 @@ pub struct MountRequestArgs<'a> {
     pub number: u64,
     pub generation: u64,
     pub announces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Announces>>>,
+    pub parts: bool,
 }
 impl<'a> Default for MountRequestArgs<'a> {
   #[inline]
@@ -4282,6 +4387,7 @@ impl<'a> Default for MountRequestArgs<'a> {
       number: 0,
       generation: 0,
       announces: None,
+      parts: false,
     }
   }
 }
@@ -4320,6 +4426,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MountRequestBuilder<'a, 'b, A
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MountRequest::VT_ANNOUNCES, announces);
   }
   #[inline]
+  pub fn add_parts(&mut self, parts: bool) {
+    self.fbb_.push_slot::<bool>(MountRequest::VT_PARTS, parts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MountRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MountRequestBuilder {
@@ -4344,6 +4454,7 @@ impl ::core::fmt::Debug for MountRequest<'_> {
       ds.field("number", &self.number());
       ds.field("generation", &self.generation());
       ds.field("announces", &self.announces());
+      ds.field("parts", &self.parts());
       ds.finish()
   }
 }
@@ -7193,6 +7304,7 @@ impl<'a> FollowReply<'a> {
   pub const VT_STATE: ::flatbuffers::VOffsetT = 8;
   pub const VT_ANNOUNCED: ::flatbuffers::VOffsetT = 10;
   pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
+  pub const VT_PARTS: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -7208,6 +7320,7 @@ impl<'a> FollowReply<'a> {
     builder.add_number(args.number);
     builder.add_shards(args.shards);
     builder.add_shard(args.shard);
+    builder.add_parts(args.parts);
     builder.add_state(args.state);
     builder.finish()
   }
@@ -7250,6 +7363,14 @@ impl<'a> FollowReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(FollowReply::VT_NUMBER, Some(0)).unwrap()}
   }
+  /// The master takes records of parts of objects.
+  #[inline]
+  pub fn parts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(FollowReply::VT_PARTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for FollowReply<'_> {
@@ -7263,6 +7384,7 @@ impl ::flatbuffers::Verifiable for FollowReply<'_> {
      .visit_field::<FollowState>("state", Self::VT_STATE, false)?
      .visit_field::<u64>("announced", Self::VT_ANNOUNCED, false)?
      .visit_field::<u32>("number", Self::VT_NUMBER, false)?
+     .visit_field::<bool>("parts", Self::VT_PARTS, false)?
      .finish();
     Ok(())
   }
@@ -7273,6 +7395,7 @@ pub struct FollowReplyArgs {
     pub state: FollowState,
     pub announced: u64,
     pub number: u32,
+    pub parts: bool,
 }
 impl<'a> Default for FollowReplyArgs {
   #[inline]
@@ -7283,6 +7406,7 @@ impl<'a> Default for FollowReplyArgs {
       state: FollowState::Unknown,
       announced: 0,
       number: 0,
+      parts: false,
     }
   }
 }
@@ -7313,6 +7437,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FollowReplyBuilder<'a, 'b, A>
     self.fbb_.push_slot::<u32>(FollowReply::VT_NUMBER, number, 0);
   }
   #[inline]
+  pub fn add_parts(&mut self, parts: bool) {
+    self.fbb_.push_slot::<bool>(FollowReply::VT_PARTS, parts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FollowReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FollowReplyBuilder {
@@ -7335,6 +7463,7 @@ impl ::core::fmt::Debug for FollowReply<'_> {
       ds.field("state", &self.state());
       ds.field("announced", &self.announced());
       ds.field("number", &self.number());
+      ds.field("parts", &self.parts());
       ds.finish()
   }
 }

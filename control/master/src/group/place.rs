@@ -26,7 +26,7 @@ impl GroupReplica {
     }
 
     pub(crate) fn has(&self, replicas: &Replicas, id: u32) -> bool {
-        self.leader == id || replicas[id].follows
+        self.leader == id || replicas[id].follows()
     }
 
     /// Takes in a replica that is in a list of the segment.

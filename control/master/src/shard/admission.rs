@@ -21,13 +21,15 @@ pub(super) enum DiskWish {
 
 impl KeyShard {
     /// The disk that is to have a copy of a replica: its bytes lie nowhere else, and its owner has
-    /// a disk with room and budget. Of several the one that is least full.
+    /// a disk with room and budget. Of several the one that is least full. What lies in parts goes
+    /// to no disk.
     pub(super) fn disk_wish(&self, id: u32) -> DiskWish {
         if self.settings.offload.is_none() {
             return DiskWish::None;
         }
         let replica = &self.replicas[id];
-        let Some(record) = self.keys.get(replica.object) else {
+        let Some(record) = self.keys.get(replica.object).filter(|_| replica.part().is_none())
+        else {
             return DiskWish::None;
         };
         let mut others = self.replicas.chain(record.first).filter(|other| *other != id);

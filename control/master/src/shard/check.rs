@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_allocator::Extent;
+use perigee_schemas::PartLayout;
 
 use crate::list_name::ListName;
 use crate::object::Flags;
@@ -31,6 +32,7 @@ impl KeyShard {
         self.groups.check(&self.keys);
         self.check_whole_segments();
         self.check_chains();
+        self.check_parts();
         self.check_moves();
         self.check_relocation();
         self.check_wishes();
@@ -125,8 +127,8 @@ impl KeyShard {
                 in_chains += 1;
                 let record = &self.replicas[replica];
                 assert_eq!(record.object, id, "object of replica {replica}");
-                assert!(segments.insert(record.segment), "one per segment");
-                if !record.follows && !record.is_on_disk() && !record.is_extra() {
+                assert!(segments.insert((record.segment, record.part())), "one per segment");
+                if !record.follows() && !record.is_on_disk() && !record.is_extra() {
                     let is_held = record.list() == ListName::Held;
                     assert_eq!(is_held, list == ListName::Held, "list of object {id}");
                 }
@@ -162,6 +164,39 @@ impl KeyShard {
         assert_eq!(elsewhere, self.relocation.moves().len(), "the others are targets of moves");
     }
 
+    /// Objects in parts have each of them, unless their owners are still announcing; all others
+    /// have whole replicas.
+    fn check_parts(&self) {
+        for (id, object) in self.keys.iter() {
+            let layout = self.striped.get(id).map(|striped| striped.layout);
+            assert_eq!(layout.is_some(), self.is_striped(id), "object {id}");
+            self.check_cut(object.first, layout);
+            if layout.is_some() && self.rebuild.announced(id).is_none() {
+                let parts: BTreeSet<Option<u8>> =
+                    self.replicas.chain(object.first).map(|it| self.replicas[it].part()).collect();
+                let wanted = layout.map(|layout| usize::from(layout.parts()));
+                assert_eq!(Some(parts.len()), wanted, "each part of object {id} has a replica");
+            }
+            for put in self.pending.of(id) {
+                self.check_cut(put.first, put.layout);
+            }
+        }
+        let striped = self.striped.objects();
+        assert!(striped.into_iter().all(|object| self.keys.get(object).is_some()));
+    }
+
+    /// Each replica of a chain is as long as its part of the object.
+    fn check_cut(&self, first: u32, layout: Option<PartLayout>) {
+        for id in self.replicas.chain(first) {
+            let replica = &self.replicas[id];
+            assert_eq!(replica.part().is_some(), layout.is_some(), "replica {id}");
+            if let (Some(layout), Some(part)) = (layout, replica.part()) {
+                assert_eq!(replica.payload_bytes, layout.bytes_of(part), "replica {id}");
+                assert!(self.takes_parts(replica.segment), "replica {id}");
+            }
+        }
+    }
+
     fn check_moves(&self) {
         for (object, under_way) in self.relocation.moves().iter() {
             let first = self.keys[object].first;
@@ -174,6 +209,7 @@ impl KeyShard {
             let source = &self.replicas[under_way.source];
             assert_ne!(source.segment, target.segment, "a move goes elsewhere");
             assert_eq!(source.payload_bytes, target.payload_bytes);
+            assert_eq!(source.part(), target.part());
         }
     }
 

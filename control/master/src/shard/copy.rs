@@ -94,6 +94,7 @@ impl KeyShard {
         let client = self.carrier_of(source);
         let lane = TenantLane { segment, tenant: self.payer_of(object) };
         let target = self.replicas.make(lane, extent, payload_bytes);
+        self.replicas.set_part(target, self.replicas[source].part());
         self.replicas.assign(target, object);
         let under_way = ReplicaMove {
             job,

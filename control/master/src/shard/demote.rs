@@ -186,7 +186,8 @@ impl KeyShard {
         objects.into_iter().for_each(|object| self.cancel_demotion(object));
     }
 
-    /// Puts an evictable replica, or its group, where it goes before others.
+    /// Puts an evictable replica, all parts of its object, or its group where it goes before
+    /// others.
     fn make_ready(&mut self, id: u32) {
         let object = self.replicas[id].object;
         let stamp = self.groups.touched(&self.keys[object]).stamp;
@@ -198,6 +199,11 @@ impl KeyShard {
         }
         let record = &self.keys[object];
         match record.group {
+            // Parts go together.
+            NONE if self.replicas[id].part().is_some() => {
+                let parts: Vec<u32> = self.replicas.chain(record.first).collect();
+                parts.into_iter().for_each(|id| self.replicas.relink(id, ListName::Ready));
+            }
             NONE => self.replicas.relink(id, ListName::Ready),
             group => self.groups.relink(group, &mut self.replicas, ListName::Ready, stamp),
         }

@@ -260,6 +260,9 @@ impl KeyShard {
     /// record names may be gone: the key was not written or removed since, whatever is noted of it.
     fn is_current(&self, hash: u64, copy: &AnnouncedCopy<'_>) -> bool {
         self.keys.find_hashed(hash, copy.key).is_some_and(|object| {
+            if self.is_striped(object) {
+                return false;
+            }
             let mut complete = self.replicas.chain(self.keys[object].first);
             self.keys[object].checksum == copy.checksum
                 && complete.any(|id| self.replicas[id].generation == copy.generation)
@@ -283,10 +286,10 @@ impl KeyShard {
         if self.has_copy(object, copy.generation, copy.address) {
             return Ok(());
         }
-        let is_long = self
-            .replicas
-            .chain(self.keys[object].first)
-            .any(|id| self.replicas[id].payload_bytes == copy.payload_bytes);
+        let is_long = self.replicas.chain(self.keys[object].first).any(|id| {
+            let replica = &self.replicas[id];
+            replica.payload_bytes == copy.payload_bytes && replica.part().is_none()
+        });
         // What was moved or promoted has another generation than its copy, and the same bytes.
         let is_of_it = is_current || !self.has_changed_for(disk, self.keys[object].hash());
         let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;

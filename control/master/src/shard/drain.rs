@@ -86,17 +86,20 @@ impl KeyShard {
         }
     }
 
-    /// The targets for a replica: those that do not hold its object and are not left alone, on
-    /// hosts without another replica if there is room.
+    /// The targets for a replica: those that do not hold its object, or its part of it, and are not
+    /// left alone, on hosts without another replica if there is room.
     fn destination(&self, drain: &Drain, targets: &[u32], id: u32) -> Destination {
         let live = self.space.live().iter().copied();
         let mut open: Vec<u32> =
             live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
-        let object = self.replicas[id].object;
+        let (object, part) = (self.replicas[id].object, self.replicas[id].part());
+        open.retain(|segment| part.is_none() || self.takes_parts(*segment));
         let complete = self.keys[object].first;
-        let held = |segment: &u32| {
-            self.replicas.chain(complete).any(|id| self.replicas[id].segment == *segment)
+        let alike = || {
+            let complete = self.replicas.chain(complete);
+            complete.filter(move |other| self.replicas[*other].part() == part)
         };
+        let held = |segment: &u32| alike().any(|id| self.replicas[id].segment == *segment);
         if !open.is_empty() && open.iter().all(held) {
             return Destination::Held;
         }
@@ -105,7 +108,7 @@ impl KeyShard {
             !taken && drain.may_use(*segment, self.now_ms)
         });
         let source = self.replicas[id].segment;
-        let others = self.replicas.chain(complete).map(|id| self.replicas[id].segment);
+        let others = alike().map(|id| self.replicas[id].segment);
         let others: Vec<u32> = others.filter(|segment| *segment != source).collect();
         let bytes = extent_bytes(self.replicas[id].payload_bytes);
         let is_better = |segment: &u32| {

@@ -46,7 +46,10 @@ impl KeyShard {
         };
         let replicas = part.replicas(&self.replicas);
         for replica in replicas {
-            let object = self.replicas[replica].object;
+            // A part takes the others with it.
+            let Some(object) = self.replicas.get(replica).map(|replica| replica.object) else {
+                continue;
+            };
             if !self.keys[object].flags.has(Flags::HELD) {
                 self.evict_replica(replica, cause);
             }
@@ -56,19 +59,29 @@ impl KeyShard {
 
     fn evict_replica(&mut self, replica: u32, cause: DepartureCause) {
         self.note_departure(replica, cause);
-        let (object, payload_bytes) =
-            (self.replicas[replica].object, self.replicas[replica].payload_bytes);
+        let object = self.replicas[replica].object;
         let hash = self.keys[object].hash();
-        let last = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
+        let is_only_part = self.is_only_part(replica);
+        let is_alone = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
+        let last = is_alone || is_only_part;
         if last {
             self.counters.evicted_keys += 1;
             self.count_unsaved(replica);
             self.policy.evicted(hash, self.keys.len());
         }
-        self.counters.evicted_bytes += payload_bytes;
-        self.count_evicted(replica);
+        if is_only_part {
+            let all: Vec<u32> = self.replicas.chain(self.keys[object].first).collect();
+            all.into_iter().for_each(|id| self.count_bytes_of(id));
+        } else {
+            self.count_bytes_of(replica);
+        }
         debug_assert!(!self.keys[object].flags.has(Flags::HARD_PIN));
         self.drop_complete(replica);
+    }
+
+    fn count_bytes_of(&mut self, replica: u32) {
+        self.counters.evicted_bytes += self.replicas[replica].payload_bytes;
+        self.count_evicted(replica);
     }
 
     /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that

@@ -3,7 +3,7 @@
 
 use perigee_schemas::extent::extent_bytes;
 
-use crate::limits::GATHER_SEGMENTS_MAX;
+use crate::limits::{GATHER_PARTS_MAX, GATHER_SEGMENTS_MAX};
 
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
@@ -19,6 +19,12 @@ impl KeyShard {
         };
         let segments = self.space.live().iter().filter(fits).copied();
         segments.take(GATHER_SEGMENTS_MAX).collect()
+    }
+
+    /// Segments that take parts of an object, some of them if there are many.
+    pub fn part_segments(&self) -> Vec<u32> {
+        let segments = self.space.live().iter().copied();
+        segments.filter(|segment| self.takes_parts(*segment)).take(GATHER_PARTS_MAX).collect()
     }
 
     /// Free and evictable bytes of this shard in a segment, not counted further than a payload

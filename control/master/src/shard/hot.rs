@@ -33,8 +33,9 @@ impl KeyShard {
         let there = self.in_memory(object);
         let is_busy =
             self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
-        // What lies on a disk alone is promoted first.
-        if there.is_empty() || is_busy {
+        // What lies on a disk alone is promoted first, and what lies in parts is read from several
+        // segments as it is.
+        if there.is_empty() || is_busy || self.is_striped(object) {
             return;
         }
         if there.len() >= settings.replicas_max as usize {

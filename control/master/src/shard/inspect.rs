@@ -31,7 +31,7 @@ impl KeyShard {
         let left = |end_ms: u64| end_ms.saturating_sub(self.now_ms);
         let readable = self.replicas.chain(record.first).filter(|id| self.is_readable(*id));
         let replicas: Vec<_> = readable.filter_map(|id| self.inspect_replica(id)).collect();
-        (!replicas.is_empty()).then(|| InspectedObject {
+        self.is_complete(object).then(|| InspectedObject {
             writer: record.owner,
             checksum: record.checksum,
             group: self.groups.name(record.group).map(str::to_owned),
@@ -67,11 +67,13 @@ impl KeyShard {
         let record = &self.keys[replica.object];
         let others = self.replicas.chain(record.first).filter(|other| *other != id);
         let is_alone = matches!(cause, DepartureCause::Removed | DepartureCause::RemovedByPattern);
-        let left = if is_alone { 0 } else { others.count() as u32 };
+        // An object in parts goes with the last replica of any of them.
+        let is_last = is_alone || self.is_only_part(id);
+        let left = if is_last { 0 } else { others.count() as u32 };
         let departure = Departure {
             ago_ms: self.now_ms,
             cause,
-            payload_bytes: replica.payload_bytes,
+            payload_bytes: self.bytes_of_object(replica.object, id),
             idle_ms: self.idle_ms(replica.object),
             was_read: record.flags.has(Flags::HIT),
             was_on_disk: replica.is_on_disk(),

@@ -12,15 +12,18 @@ impl KeyShard {
         self.events = Some(queue);
     }
 
-    /// An object got or is about to lose its replicas, of which `replica` is one.
+    /// An object got or is about to lose its replicas, of which `replica` is the first.
     pub(super) fn report_key(&self, change: KeyChange, object: u32, replica: u32) {
         let Some(queue) = &self.events else {
             return;
         };
+        if self.was_never_whole(object, replica) {
+            return;
+        }
         queue.push(KeyEvent {
             change,
             key: self.keys[object].key().into(),
-            payload_bytes: self.replicas[replica].payload_bytes,
+            payload_bytes: self.bytes_of_object(object, replica),
             group: self.groups.name(self.keys[object].group).map(Into::into),
         });
     }

@@ -114,12 +114,20 @@ impl KeyShard {
             return;
         };
         let group = self.groups.name(object.group).filter(|it| it.len() <= STORED_KEY_BYTES_MAX);
+        // Of what is gone only the place counts.
+        let part = replica
+            .part()
+            .filter(|_| op != RecordOp::Free)
+            .and_then(|part| self.striped.record_part(replica.object, part, object.checksum));
         let flag = |flag: u8, wire: u8| if object.flags.has(flag) { wire } else { 0 };
         let record = Record {
             op,
             flags: flag(Flags::HARD_PIN, Record::HARD_PIN)
                 | flag(Flags::SOFT_PIN, Record::SOFT_PIN),
-            checksum: object.checksum,
+            checksum: match part {
+                None => object.checksum,
+                Some(_) => self.checksum_of_replica(id),
+            },
             sequence: 0,
             generation: replica.generation,
             offset: replica.offset,
@@ -127,6 +135,7 @@ impl KeyShard {
             client: Identity(object.owner),
             key: object.key(),
             group: group.unwrap_or_default().as_bytes(),
+            part,
         };
         self.outbox.note(replica.segment, &record);
     }
@@ -145,5 +154,6 @@ fn void(generation: u64) -> Record<'static> {
         client: Identity(0),
         key: b"-",
         group: b"",
+        part: None,
     }
 }

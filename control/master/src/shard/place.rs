@@ -3,6 +3,7 @@
 //! as there are any; eviction comes only after all segments of such hosts were tried.
 
 use perigee_allocator::Extent;
+use perigee_schemas::PartLayout;
 use perigee_schemas::extent::extent_bytes;
 
 use crate::limits::PRESSURE_SAMPLES;
@@ -15,6 +16,7 @@ use super::put_start::Effort;
 use super::victim::EvictionReason;
 
 /// What is to be placed.
+#[derive(Clone, Copy)]
 pub(super) struct PlaceRequest<'a> {
     pub(super) hash: u64,
     pub(super) payload_bytes: u64,
@@ -24,6 +26,20 @@ pub(super) struct PlaceRequest<'a> {
     pub(super) effort: Effort,
     /// Whose quota it is charged to.
     pub(super) payer: TenantNumber,
+    /// How it is cut, if no segment is large enough.
+    pub(super) layout: Option<PartLayout>,
+    /// It is this part of an object.
+    pub(super) part: Option<u8>,
+}
+
+impl PlaceRequest<'_> {
+    /// Bytes to allocate for one replica.
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.layout {
+            None => extent_bytes(self.payload_bytes),
+            Some(layout) => layout.extents_bytes(),
+        }
+    }
 }
 
 /// Replicas made for a request: a chain in order of preference.
@@ -31,6 +47,8 @@ pub(super) struct PlaceRequest<'a> {
 pub(super) struct Placed {
     pub(super) first: u32,
     pub(super) count: u32,
+    /// Bytes of their extents.
+    pub(super) bytes: u64,
 }
 
 /// Which segments may take a replica of an object that has others.
@@ -46,9 +64,25 @@ impl KeyShard {
     /// Allocates as many of the wanted replicas as fit, evicting if need be; `None` if not even one
     /// fits. Without eviction it is all of them or `None`.
     pub(super) fn place(&mut self, request: &PlaceRequest<'_>) -> Option<Placed> {
+        if let Some(layout) = request.layout {
+            return self.place_parts(request, layout);
+        }
+        let extents = self.find_extents(request);
+        let first = self.chain_up(&extents, request, NONE);
+        let count = extents.len() as u32;
+        let bytes = extent_bytes(request.payload_bytes) * u64::from(count);
+        (first != NONE).then_some(Placed { first, count, bytes })
+    }
+
+    /// The extents of the replicas of what lies in one piece, in order of preference; none if not
+    /// even one fits.
+    pub(super) fn find_extents(&mut self, request: &PlaceRequest<'_>) -> Vec<(u32, Extent)> {
         let wanted = request.config.replica_num;
         let (hash, config) = (request.hash, request.config);
         let mut candidates = self.ranking.rank(&self.space, hash, config, request.same_node);
+        if request.part.is_some() {
+            candidates.retain(|segment| self.takes_parts(*segment));
+        }
         let mut excluded = self.split_off_excluded(request, &mut candidates);
         let mut extents = Vec::with_capacity(wanted as usize);
         if candidates.is_empty() {
@@ -60,7 +94,7 @@ impl KeyShard {
         }
         debug_assert!(extents.len() <= wanted as usize, "no more than was asked for");
         self.ranking.reuse(candidates);
-        self.chain_up(&extents, request)
+        extents
     }
 
     fn place_among(
@@ -193,13 +227,14 @@ impl KeyShard {
         }
     }
 
-    fn chain_up(
+    /// Makes the replicas of what was asked for and puts them before a chain; returns the start.
+    pub(super) fn chain_up(
         &mut self,
         extents: &[(u32, Extent)],
         request: &PlaceRequest<'_>,
-    ) -> Option<Placed> {
+        mut first: u32,
+    ) -> u32 {
         let (payload_bytes, tenant) = (request.payload_bytes, request.payer);
-        let mut first = NONE;
         for (at, (segment, extent)) in extents.iter().enumerate().rev() {
             let others = || extents[..at].iter().map(|(other, _)| other);
             debug_assert!(others().all(|other| other != segment), "one per segment");
@@ -209,9 +244,10 @@ impl KeyShard {
                 *extent,
                 payload_bytes,
             );
+            self.replicas.set_part(id, request.part);
             self.replicas.put_before(id, first);
             first = id;
         }
-        (first != NONE).then_some(Placed { first, count: extents.len() as u32 })
+        first
     }
 }

@@ -1,9 +1,8 @@
 //! The first phase of a put: space is allocated, nothing is visible yet.
 //! Invariant: a replaced object stays readable until the new one is complete.
 
-use perigee_schemas::Status;
-use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::tenant::is_same_tenant;
+use perigee_schemas::{PartLayout, Status};
 
 use crate::columns::{PlacementColumns, ReplicaState};
 use crate::key::{check_key, hash_key};
@@ -68,6 +67,8 @@ impl KeyShard {
             same_node,
             effort: batch.effort,
             payer,
+            layout: self.cut_for(payload_bytes, batch.config),
+            part: None,
         };
         let placed = self.place_charged(&request)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
@@ -75,7 +76,7 @@ impl KeyShard {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
-        self.open_put(object, batch, placed, replaces);
+        self.open_put(object, batch, placed, replaces, request.layout);
         if batch.is_head(at) && self.budgets.is_some() {
             let placed: Vec<u32> = self.replicas.chain(placed.first).collect();
             placed.into_iter().for_each(|id| self.replicas.set_head(id));
@@ -176,11 +177,7 @@ impl KeyShard {
         let reserved_bytes = self.reserve(request)?;
         let placed = self.place_counted(request);
         if request.payer != SHARED {
-            let count = placed.map_or(0, |placed| placed.count);
-            let used_bytes = match count {
-                0 => 0,
-                count => extent_bytes(request.payload_bytes) * u64::from(count),
-            };
+            let used_bytes = placed.map_or(0, |placed| placed.bytes);
             self.refund(request.payer, reserved_bytes - used_bytes);
         }
         placed.ok_or(Status::NoAvailableHandle)
@@ -208,7 +205,14 @@ impl KeyShard {
         object
     }
 
-    fn open_put(&mut self, object: u32, batch: &PutStart<'_>, placed: Placed, replaces: Pins) {
+    fn open_put(
+        &mut self,
+        object: u32,
+        batch: &PutStart<'_>,
+        placed: Placed,
+        replaces: Pins,
+        layout: Option<PartLayout>,
+    ) {
         self.replicas.assign(placed.first, object);
         self.keys[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
@@ -221,6 +225,7 @@ impl KeyShard {
             hard_pin: batch.config.hard_pin,
             soft_pin: batch.config.soft_pin,
             replaces,
+            layout,
         };
         self.pending.insert(object, pending);
         self.refresh_blocking(object);

@@ -9,6 +9,7 @@ use crate::object::Flags;
 use crate::pending::{Pending, PutName};
 use crate::placement::SoftPin;
 use crate::slab::NONE;
+use crate::striped::StripedObject;
 
 use super::KeyShard;
 use super::overtaken::Overtaken;
@@ -25,13 +26,20 @@ pub(super) enum Discarded {
     Superseded(Option<Overtaken>),
 }
 
+/// CRC-32C of a payload, and of each of its parts if it lies in some.
+#[derive(Debug, Clone, Copy)]
+struct PayloadSums<'a> {
+    whole: u32,
+    parts: &'a [u32],
+}
+
 impl KeyShard {
     /// Makes puts visible; `checksums` has the CRC-32C of each payload. One status per key.
     ///
     /// Status -704: unknown key, or its segments are gone; -601: another client's put; -705: an
     /// upsert that was started later has published its bytes already; -700: the put was discarded
     /// for another reason, and the key has, or is being given, other bytes; -600: a column has the
-    /// wrong length. Repeating is fine.
+    /// wrong length, or there is not one checksum for each part. Repeating is fine.
     pub fn put_end(
         &mut self,
         now_ms: u64,
@@ -43,12 +51,15 @@ impl KeyShard {
         let keys = batch.keys;
         out.clear();
         out.resize(keys.len(), Status::InvalidParams.code());
-        if checksums.len() != keys.len() || batch.generations.len() != keys.len() {
+        let has_parts = batch.parts.is_empty() || batch.parts.len() == keys.len();
+        let lengths = [checksums.len(), batch.generations.len()];
+        if !has_parts || lengths != [keys.len(); 2] {
             return;
         }
         // Last to first, so that the first key of a batch is the newest.
         for at in (0..keys.len()).rev() {
-            out[at] = code(self.end_one(batch.name(at), keys[at], checksums[at]));
+            let sums = PayloadSums { whole: checksums[at], parts: batch.parts_of(at) };
+            out[at] = code(self.end_one(batch.name(at), keys[at], sums));
         }
     }
 
@@ -76,7 +87,7 @@ impl KeyShard {
         }
     }
 
-    fn end_one(&mut self, put: PutName, key: &[u8], checksum: u32) -> Result<(), Status> {
+    fn end_one(&mut self, put: PutName, key: &[u8], sums: PayloadSums<'_>) -> Result<(), Status> {
         // Its writer has stopped, so the space of a discarded put can be used again.
         let discarded = self.free_discarded(put);
         if let Discarded::Superseded(pins) = discarded {
@@ -90,19 +101,27 @@ impl KeyShard {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
             } else {
-                self.end_again(object, put.client, checksum)
+                self.end_again(object, put.client, sums.whole)
             };
         };
         if pending.name.client != put.client {
             return Err(Status::IllegalClient);
         }
-        let first = pending.first;
-        if !self.replicas.chain(first).any(|id| self.space.is_readable(self.replicas[id].segment)) {
+        let (first, parts) = (pending.first, pending.layout.map_or(0, |it| it.parts()));
+        if usize::from(parts) != sums.parts.len() {
+            return Err(Status::InvalidParams);
+        }
+        let is_there = |id: u32| self.space.is_readable(self.replicas[id].segment);
+        let is_whole = match parts {
+            0 => self.replicas.chain(first).any(is_there),
+            parts => self.has_all_parts(first, parts),
+        };
+        if !is_whole {
             self.discard_pending(object, put.generation);
             return Err(Status::ObjectNotFound);
         }
         if let Some(pending) = self.take_pending(object, put.generation) {
-            self.publish(object, &pending, checksum);
+            self.publish(object, &pending, sums);
             self.supersede(object, &pending);
         }
         Ok(())
@@ -138,7 +157,7 @@ impl KeyShard {
     }
 
     /// Replaces an object's complete replicas by the ones of a put.
-    fn publish(&mut self, object: u32, pending: &Pending, checksum: u32) {
+    fn publish(&mut self, object: u32, pending: &Pending, sums: PayloadSums<'_>) {
         debug_assert_ne!(pending.first, NONE, "what is published has bytes");
         let lease = self.take_read_lease(object);
         let replaces = match self.keys[object].first {
@@ -149,7 +168,7 @@ impl KeyShard {
         let objects = self.keys.len();
         let record = &mut self.keys[object];
         let old = std::mem::replace(&mut record.first, pending.first);
-        record.checksum = checksum;
+        record.checksum = sums.whole;
         record.owner = pending.name.client;
         record.stamp = stamp;
         record.probe_end_ms = 0;
@@ -165,6 +184,8 @@ impl KeyShard {
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
+        let striped = pending.layout.map(|layout| StripedObject::new(layout, sums.parts));
+        self.striped.set(object, striped);
         self.set_soft_pin(object, soft_end_ms);
         self.note_commits(pending.first);
         self.refresh_blocking(object);
@@ -174,7 +195,7 @@ impl KeyShard {
         self.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
         self.rebuild.forget(object);
-        let payload_bytes = self.replicas[pending.first].payload_bytes;
+        let payload_bytes = self.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);
         self.wishes.forget(object);
         self.report_key(KeyChange::Stored, object, pending.first);

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_schemas::Status;
-use perigee_schemas::extent::extent_bytes;
 
 use crate::departures::DepartureCause;
 use crate::limits::{
@@ -56,7 +55,7 @@ impl KeyShard {
             return Ok(0);
         }
         let places = self.space.live().len().clamp(1, request.config.replica_num.max(1) as usize);
-        let bytes = extent_bytes(request.payload_bytes) * places as u64;
+        let bytes = request.bytes() * places as u64;
         for _ in 0..QUOTA_TRIES_MAX {
             let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer)) else {
                 break;
@@ -264,11 +263,15 @@ impl KeyShard {
         account.map_or(0, |account| account.excess())
     }
 
-    /// Bytes that go with a replica if it is evicted: its own, or its group's on this shard, and
-    /// those of copies that are being made of them.
+    /// Bytes that go with a replica if it is evicted: its own, its object's if that lies in parts,
+    /// or its group's on this shard, and those of copies that are being made of them.
     fn bytes_with(&self, replica: u32) -> u64 {
         let replicas = match self.groups.get(self.keys[self.replicas[replica].object].group) {
             Some(group) => group.replicas(&self.replicas),
+            None if self.replicas[replica].part().is_some() => {
+                let object = self.replicas[replica].object;
+                self.replicas.chain(self.keys[object].first).collect()
+            }
             None => vec![replica],
         };
         let bytes = |id: u32| self.replicas[id].extent().bytes;

@@ -87,8 +87,9 @@ impl KeyShard {
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
         let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
         let mut replicas = self.replicas.chain(self.keys[object].first);
-        match replicas.find(|id| self.is_readable(*id)) {
-            Some(id) => Ok(self.replicas[id].payload_bytes),
+        let is_there = |id: &u32| self.is_readable(*id);
+        match replicas.find(is_there).filter(|_| self.is_complete(object)) {
+            Some(id) => Ok(self.bytes_of_object(object, id)),
             None => Err(self.why_unreadable(object)),
         }
     }
@@ -108,9 +109,16 @@ impl KeyShard {
                 out.locations.push(self.replicas[id].location(ReplicaState::Complete));
             }
         }
-        if out.locations.len() > first_location {
-            out.push_found(self.keys[object].checksum, first_location);
-        } else {
+        let is_found = match out.locations.get(first_location) {
+            None => false,
+            Some(found) if found.part.is_some() => self.describe_parts(object, first_location, out),
+            Some(found) => {
+                let payload_bytes = found.payload_bytes;
+                out.push_found(self.keys[object].checksum, payload_bytes, first_location);
+                true
+            }
+        };
+        if !is_found {
             out.push_failure(self.why_unreadable(object));
         }
     }

@@ -5,7 +5,7 @@
 use perigee_allocator::Extent;
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
-use perigee_schemas::record::{Record, RecordOp};
+use perigee_schemas::record::{Record, RecordOp, RecordPart};
 use perigee_schemas::tenant::is_same_tenant;
 
 use crate::key::{check_key, hash_key, shard_of_hash};
@@ -14,6 +14,7 @@ use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
 use crate::slab::NONE;
+use crate::striped::StripedObject;
 use crate::tenant::TenantLane;
 
 use super::KeyShard;
@@ -123,18 +124,36 @@ impl KeyShard {
             // It is being written, and what is announced is older than that.
             return !self.rebuild.may_have_changed(self.keys[object].hash());
         }
-        let is_same = self.keys[object].checksum == record.checksum
-            && self.replicas[first].payload_bytes == record.payload_bytes;
-        if is_same {
-            let mut replicas = self.replicas.chain(first);
-            return replicas.all(|id| self.replicas[id].segment != segment)
-                && self.replicas.chain(first).count() < REPLICAS_MAX as usize;
+        if self.is_same(object, record) {
+            let part = record.part.map(|part| part.number);
+            let alike = || {
+                let replicas = self.replicas.chain(first);
+                replicas.filter(|id| self.replicas[*id].part() == part)
+            };
+            return alike().all(|id| self.replicas[id].segment != segment)
+                && alike().count() < REPLICAS_MAX as usize
+                && self.replicas.chain(first).count() < usize::from(u8::MAX);
         }
         let is_older = self.is_announced_before(object, record);
         if is_older {
             self.drop_announced(object);
         }
         is_older
+    }
+
+    /// Whether a record is of the bytes that are known of an object.
+    fn is_same(&self, object: u32, record: &Record<'_>) -> bool {
+        let known = &self.keys[object];
+        match (record.part, self.striped.get(object)) {
+            (None, None) => {
+                known.checksum == record.checksum
+                    && self.replicas[known.first].payload_bytes == record.payload_bytes
+            }
+            (Some(part), Some(striped)) => {
+                known.checksum == part.checksum && striped.layout == part.layout
+            }
+            _ => false,
+        }
     }
 
     /// Whether what is known of an object was announced, and is older than a record.
@@ -179,14 +198,19 @@ impl KeyShard {
         let tenant = self.charge_announced(record.key, extent_bytes(bytes));
         let lane = TenantLane { segment, tenant };
         let id = self.replicas.adopt(lane, offset, bytes, record.generation);
+        let was_complete = self.is_complete(object);
+        self.replicas.set_part(id, record.part.map(|part| part.number));
         let stamp = self.clock.touch();
         let known = &mut self.keys[object];
         let before = std::mem::replace(&mut known.first, id);
         if before == NONE {
-            known.checksum = record.checksum;
+            known.checksum = record.part.map_or(record.checksum, |part| part.checksum);
             known.owner = record.client.0;
             known.stamp = stamp;
             known.flags.set(Flags::HARD_PIN, record.flags & Record::HARD_PIN != 0);
+        }
+        if let Some(part) = record.part {
+            self.note_part(object, before == NONE, &part, record.checksum);
         }
         self.replicas.assign(id, object);
         self.replicas.put_before(id, before);
@@ -199,8 +223,22 @@ impl KeyShard {
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
-        if before == NONE {
+        let is_new = match record.part {
+            None => before == NONE,
+            Some(_) => !was_complete && self.is_complete(object),
+        };
+        if is_new {
             self.report_key(KeyChange::Stored, object, id);
+        }
+    }
+
+    /// A part of an object was announced, the first one that is known or another one.
+    fn note_part(&mut self, object: u32, is_first: bool, part: &RecordPart, checksum: u32) {
+        if is_first {
+            self.striped.set(object, Some(StripedObject::unknown(part.layout)));
+        }
+        if let Some(striped) = self.striped.get_mut(object) {
+            striped.note(part.number, checksum);
         }
     }
 

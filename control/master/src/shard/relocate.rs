@@ -37,8 +37,8 @@ impl KeyShard {
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
         self.relocation.hand_out(object, self.now_ms, deadline_ms);
         self.counters.relocation(waiting.purpose).started += 1;
-        let record = &self.keys[object];
-        Some(MoveTask { key: record.key().into(), checksum: record.checksum, source, target })
+        let checksum = self.checksum_of_replica(waiting.source);
+        Some(MoveTask { key: self.keys[object].key().into(), checksum, source, target })
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
@@ -99,6 +99,7 @@ impl KeyShard {
         let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
         debug_assert_eq!((source.object, target.object), (object, object));
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
+        debug_assert_eq!(source.part(), target.part());
         debug_assert_ne!(source.segment, target.segment);
         if source.is_head() {
             self.replicas.set_head(done.target);

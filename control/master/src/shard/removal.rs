@@ -37,6 +37,7 @@ impl KeyShard {
             client: Identity(0),
             key,
             group,
+            part: None,
         };
         if !record.is_valid() {
             return;

@@ -103,8 +103,11 @@ impl KeyShard {
         self.tombstones.note_change(record.hash());
         self.rebuild.note_change(record.hash());
         for id in replicas {
-            self.note_departure(id, DepartureCause::Cleared);
-            self.drop_complete(id);
+            // A part takes the others with it.
+            if self.replicas.get(id).is_some() {
+                self.note_departure(id, DepartureCause::Cleared);
+                self.drop_complete(id);
+            }
         }
         if self.keys.find(key).is_none() {
             self.note_removal(key);

@@ -20,10 +20,11 @@ use super::repair_turn::RepairTurn;
 
 impl KeyShard {
     /// A complete replica is about to go for a reason that its writer does not want: if others
-    /// stay, the object is to have as many as before.
+    /// stay, the object is to have as many as before. One that lies in parts is left as it is.
     pub(super) fn note_loss(&mut self, id: u32) {
         let lost = &self.replicas[id];
-        if !self.settings.repairs || lost.is_on_disk() || lost.is_extra() {
+        let is_repaired = !lost.is_on_disk() && !lost.is_extra() && lost.part().is_none();
+        if !self.settings.repairs || !is_repaired {
             return;
         }
         let object = self.replicas[id].object;

@@ -99,7 +99,7 @@ impl KeyShard {
         let record = &self.keys[object];
         ListedKey {
             key: record.key(),
-            payload_bytes: self.replicas[record.first].payload_bytes,
+            payload_bytes: self.bytes_of_object(object, record.first),
             group: self.groups.name(record.group),
         }
     }

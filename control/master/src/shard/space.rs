@@ -90,9 +90,13 @@ impl KeyShard {
         }
     }
 
-    /// Drops one complete replica of an object, and the object with its last one.
+    /// Drops one complete replica of an object, and the object with its last one, or with the last
+    /// one of a part.
     pub(super) fn drop_complete(&mut self, id: u32) {
         let object = self.replicas[id].object;
+        if self.is_only_part(id) {
+            return self.drop_all_complete(object);
+        }
         let gone = &self.replicas[id];
         let is_one_less = self.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
         let first = self.replicas.unchain(self.keys[object].first, id);
@@ -157,6 +161,7 @@ impl KeyShard {
             return;
         }
         self.wishes.forget(object);
+        self.striped.set(object, None);
         self.forget_overtaken(object);
         if self.rebuild.announced(object).is_some() {
             self.rebuild.note_change(self.keys[object].hash());

@@ -42,6 +42,13 @@ impl KeyShard {
                 reason: "The object is still being written".to_owned(),
             });
         }
+        if self.is_striped(object) {
+            return Err(invalid(
+                "The object lies in parts, because it is larger than any segment: it is not copied \
+                 or moved by tasks; drain a segment to empty it"
+                    .to_owned(),
+            ));
+        }
         for target in targets {
             self.check_target(target)?;
         }
@@ -158,6 +165,9 @@ impl KeyShard {
         let named = self.named(task.target().unwrap_or_default());
         if named.is_empty() {
             return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
+        }
+        if self.is_striped(object) {
+            return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let source = self.source_of(object, task.source.as_deref(), task.failed());
         let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;

@@ -18,6 +18,7 @@ mod model;
 mod moving;
 mod order;
 mod overtaken;
+mod parts;
 mod placement;
 mod puts;
 mod quotas;
@@ -86,6 +87,8 @@ struct Stage {
     status: Vec<i32>,
     /// Generation that names the last put of each key.
     generations: BTreeMap<String, u64>,
+    /// Number of parts of each put in parts, by its generation.
+    parts: BTreeMap<u64, usize>,
 }
 
 impl Stage {
@@ -106,6 +109,7 @@ impl Stage {
             replicas: ReplicaColumns::default(),
             status: Vec::new(),
             generations: BTreeMap::new(),
+            parts: BTreeMap::new(),
         };
         for (index, objects) in objects.iter().enumerate() {
             stage.mount(spec(index as u32, objects * EXTENT_BYTES), index as u32);
@@ -161,6 +165,8 @@ impl Stage {
         self.shard.check();
         if let Some(location) = self.placements.locations.first() {
             self.generations.insert(key.to_owned(), location.generation);
+            let parts = self.placements.locations.iter().filter_map(|at| at.part).max();
+            self.parts.extend(parts.map(|last| (location.generation, usize::from(last) + 1)));
         }
         self.placements.status[0]
     }
@@ -179,7 +185,13 @@ impl Stage {
     }
 
     fn end_of(&mut self, client: u128, key: &str, generation: u64, checksum: u32) -> i32 {
-        let puts = StartedPuts { client, keys: &[key.as_bytes()], generations: &[generation] };
+        let parts = vec![checksum; self.parts.get(&generation).copied().unwrap_or_default()];
+        let puts = StartedPuts {
+            client,
+            keys: &[key.as_bytes()],
+            generations: &[generation],
+            parts: &[&parts],
+        };
         self.shard.put_end(self.now_ms, &puts, &[checksum], &mut self.status);
         self.shard.check();
         self.status[0]
@@ -191,7 +203,8 @@ impl Stage {
     }
 
     fn revoke_of(&mut self, client: u128, key: &str, generation: u64, in_flight: bool) -> i32 {
-        let puts = StartedPuts { client, keys: &[key.as_bytes()], generations: &[generation] };
+        let puts =
+            StartedPuts { client, keys: &[key.as_bytes()], generations: &[generation], parts: &[] };
         self.shard.put_revoke(self.now_ms, &puts, in_flight, &mut self.status);
         self.shard.check();
         self.status[0]

@@ -7,10 +7,14 @@ use crate::connection::MasterConnection;
 use crate::error::CallError;
 use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
 use crate::request::{WirePlacement, WriteForm, placement, stored, stored_groups, tenant};
+use flatbuffers::{Vector, WIPOffset};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
 use std::time::Instant;
+
+type ByteColumn = WIPOffset<Vector<'static, u8>>;
+type SumColumn = WIPOffset<Vector<'static, u32>>;
 
 /// A lookup that was sent and whose answer has not been taken yet.
 #[derive(Debug)]
@@ -114,6 +118,7 @@ impl MasterClient {
                 placement,
                 upsert: form.upsert,
                 single: form.single,
+                parts: wanted.parts,
             };
             let root = master::PutStartRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -124,7 +129,7 @@ impl MasterClient {
     }
 
     /// Commits written keys with the CRC-32C of each. `generations` has that of the first location
-    /// of each.
+    /// of each; `parts` is empty, or has the CRC-32C of each part of each key.
     ///
     /// # Errors
     /// No answer in time.
@@ -133,13 +138,16 @@ impl MasterClient {
         keys: &[S],
         generations: &[u64],
         checksums: &[u32],
+        parts: &[Vec<u32>],
         form: WriteForm,
     ) -> Result<Vec<Status>, CallError> {
+        debug_assert!(parts.is_empty() || parts.len() == keys.len(), "one per key, or none");
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let key_strings = Some(stored(builder, &self.options.tenant, keys));
             let checksum = Some(builder.create_vector(checksums));
             let generation = Some(builder.create_vector(generations));
+            let (part_count, part_checksum) = part_columns(builder, parts).unzip();
             let args = master::PutEndRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
@@ -148,6 +156,8 @@ impl MasterClient {
                 single: form.single,
                 generation,
                 upsert: form.upsert,
+                part_count,
+                part_checksum,
             };
             let root = master::PutEndRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -265,8 +275,18 @@ impl MasterClient {
         let keys = Some(stored(builder, &self.options.tenant, keys));
         let peek = purpose == LookupPurpose::Peek;
         let probe = purpose == LookupPurpose::Probe;
-        let args = master::GetReplicasRequestArgs { keys, single, peek, probe };
+        let args = master::GetReplicasRequestArgs { keys, single, peek, probe, parts: true };
         let root = master::GetReplicasRequest::create(builder, &args);
         builder.finish_minimal(root);
     }
+}
+
+/// How many parts each key has, and the checksums of all of them; nothing if no key has any.
+fn part_columns(builder: &mut Builder, parts: &[Vec<u32>]) -> Option<(ByteColumn, SumColumn)> {
+    if parts.is_empty() {
+        return None;
+    }
+    let counts: Vec<u8> = parts.iter().map(|parts| parts.len() as u8).collect();
+    let checksums = parts.concat();
+    Some((builder.create_vector(&counts), builder.create_vector(&checksums)))
 }

@@ -8,6 +8,7 @@ use super::lending::Startable;
 use super::merge::Placements;
 use perigee_master::limits::GATHER_ROUNDS_MAX;
 use perigee_master::{Effort, shard_of};
+use perigee_schemas::PartLayout;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::Environment;
 use std::sync::Arc;
@@ -47,7 +48,12 @@ impl<E: Environment> ControlShard<E> {
                 payload_bytes,
                 puts,
             };
-            if payload_bytes < hopeless_bytes {
+            if let Some(layout) = self.cut(payload_bytes, puts.as_ref()) {
+                if let Some(placed) = self.gather_parts(&large, layout).await {
+                    started = started.replaced(&[position], placed);
+                    continue;
+                }
+            } else if payload_bytes < hopeless_bytes {
                 match self.gather(&large).await {
                     Some(placed) => {
                         started = started.replaced(&[position], placed);
@@ -79,13 +85,57 @@ impl<E: Environment> ControlShard<E> {
         placed
     }
 
+    /// Gathers the room of all shards in many segments for an object in parts.
+    async fn gather_parts<S: Startable>(
+        &self,
+        large: &Large<'_, S>,
+        layout: PartLayout,
+    ) -> Option<Placements> {
+        let candidates = self.keys.borrow().part_segments();
+        let rooms = self.rooms_of_all(candidates, large).await;
+        let bytes = layout.extents_bytes();
+        let mut room_bytes = 0_u64;
+        // Some more than is needed, because parts leave holes.
+        let enough = rooms.into_iter().take_while(|(room, _)| {
+            let before = room_bytes;
+            room_bytes = room_bytes.saturating_add(*room);
+            before / 2 < bytes
+        });
+        let segments: Vec<u32> = enough.map(|(_, segment)| segment).collect();
+        if room_bytes < bytes {
+            return None;
+        }
+        let turn = self.take_turn().await?;
+        let mut placed = None;
+        for round in 0..=GATHER_ROUNDS_MAX {
+            placed = self.gather_round(&segments, large, round > 0).await;
+            if placed.is_some() {
+                break;
+            }
+        }
+        self.share_out_of(large.owner, segments).await;
+        self.on(0, move |first| first.gathering.borrow_mut().end(turn)).await;
+        placed
+    }
+
     /// Segments in which what is free and what may be evicted is enough on all shards together, the
     /// roomiest first.
     async fn segments_with_room<S>(&self, large: &Large<'_, S>) -> Vec<u32> {
         let payload_bytes = large.payload_bytes;
         let candidates =
             self.on(large.owner, move |owner| owner.keys.borrow().large_enough(payload_bytes));
-        let candidates: Arc<[u32]> = candidates.await.flatten().unwrap_or_default().into();
+        let candidates = candidates.await.flatten().unwrap_or_default();
+        let mut rooms = self.rooms_of_all(candidates, large).await;
+        rooms.retain(|(room, _)| *room >= extent_bytes(payload_bytes));
+        let segments = rooms.into_iter().map(|(_, segment)| segment);
+        segments.take(SEGMENTS_TRIED_MAX).collect()
+    }
+
+    /// What is free and what may be evicted in each of some segments on all shards together, not
+    /// counted further than the object needs on each; the roomiest first.
+    async fn rooms_of_all<S>(&self, candidates: Vec<u32>, large: &Large<'_, S>) -> Vec<(u64, u32)> {
+        let payload_bytes = large.payload_bytes;
+        let candidates: Arc<[u32]> = candidates.into();
         let asked: Vec<_> = (0..self.members().len())
             .map(|index| {
                 let candidates = candidates.clone();
@@ -99,10 +149,8 @@ impl<E: Environment> ControlShard<E> {
                 *room = room.saturating_add(more);
             }
         }
-        rooms.retain(|(room, _)| *room >= extent_bytes(payload_bytes));
         rooms.sort_by_key(|(room, _)| std::cmp::Reverse(*room));
-        let segments = rooms.into_iter().map(|(_, segment)| segment);
-        segments.take(SEGMENTS_TRIED_MAX).collect()
+        rooms
     }
 
     fn rooms(&self, segments: &[u32], payload_bytes: u64) -> Vec<u64> {
@@ -118,35 +166,47 @@ impl<E: Environment> ControlShard<E> {
     ) -> Option<Placements> {
         let mut placed = None;
         for round in 0..=GATHER_ROUNDS_MAX {
-            placed = self.gather_round(segment, large, round > 0).await;
+            placed = self.gather_round(&[segment], large, round > 0).await;
             if placed.is_some() {
                 break;
             }
         }
-        let owner = large.owner;
-        self.on(owner, move |owner| owner.share_out(segment)).await;
+        self.share_out_of(large.owner, vec![segment]).await;
         placed
+    }
+
+    /// The owner gives back what it does not need of some segments.
+    async fn share_out_of(&self, owner: usize, segments: Vec<u32>) {
+        self.on(owner, move |owner| {
+            segments.into_iter().for_each(|segment| owner.share_out(segment));
+        })
+        .await;
     }
 
     /// All shards evict their part of what the object needs, if so wanted, and give the owner what
     /// is free.
     async fn gather_round<S: Startable>(
         &self,
-        segment: u32,
+        segments: &[u32],
         large: &Large<'_, S>,
         evicts: bool,
     ) -> Option<Placements> {
         let count = self.members().len();
+        let places = (count * segments.len()) as u64;
         let evict_bytes = match evicts {
-            true => extent_bytes(large.payload_bytes).div_ceil(count as u64),
+            true => extent_bytes(large.payload_bytes).div_ceil(places.max(1)),
             false => 0,
         };
+        let segments: Arc<[u32]> = segments.into();
         let owner = large.owner;
         let asked: Vec<_> = (0..count)
             .filter(|index| *index != owner)
             .map(|index| {
+                let segments = segments.clone();
                 self.on(index, move |shard| {
-                    shard.surrender_to(owner, segment, evict_bytes);
+                    segments.iter().for_each(|segment| {
+                        shard.surrender_to(owner, *segment, evict_bytes);
+                    });
                 })
             })
             .collect();
@@ -154,7 +214,7 @@ impl<E: Environment> ControlShard<E> {
             answer.await;
         }
         let place = move |owner: &mut perigee_master::KeyShard, now_ms| {
-            owner.evict_from(now_ms, segment, evict_bytes);
+            segments.iter().for_each(|segment| owner.evict_from(now_ms, *segment, evict_bytes));
             Effort::Free
         };
         let positions = [large.position];

@@ -7,9 +7,31 @@ use super::control_shard::ControlShard;
 use super::merge::Placements;
 use super::scatter::KeySubset;
 use perigee_master::{Effort, KeyShard, Need, SpaceLoan, shard_of};
+use perigee_schemas::PartLayout;
 use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Call, Environment, Post};
 use std::sync::Arc;
+
+/// What the puts lack that wait for room on one shard.
+#[derive(Clone, Copy, Default)]
+struct WaitingPuts {
+    bytes: u64,
+    longest_bytes: u64,
+    /// One of them takes room of many segments.
+    in_parts: bool,
+}
+
+impl WaitingPuts {
+    fn add(&mut self, payload_bytes: u64, cut: Option<PartLayout>) {
+        let whole_bytes = extent_bytes(payload_bytes);
+        let (bytes, longest_bytes) = cut.map_or((whole_bytes, whole_bytes), |cut| {
+            (cut.extents_bytes(), extent_bytes(cut.part_bytes))
+        });
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.longest_bytes = self.longest_bytes.max(longest_bytes);
+        self.in_parts |= cut.is_some();
+    }
+}
 
 /// A batch of puts that shards can start.
 pub(crate) trait Startable: Send + Sync + 'static {
@@ -18,6 +40,9 @@ pub(crate) trait Startable: Send + Sync + 'static {
 
     /// Wanted replicas of each key.
     fn replicas(&self) -> usize;
+
+    /// Whether the writer can write an object that is larger than any segment in parts.
+    fn takes_parts(&self) -> bool;
 
     /// Starts the puts of some keys on their owner.
     fn start(
@@ -78,21 +103,31 @@ impl<E: Environment> ControlShard<E> {
     /// Lets other shards lend to the owners of these keys.
     async fn borrow_for_puts(&self, keys: &[&[u8]], short: &[usize], puts: &impl Startable) {
         let count = self.members().len();
-        let mut waiting = vec![(0u64, 0u64); count];
+        let mut waiting = vec![WaitingPuts::default(); count];
         for position in short {
-            let owner = shard_of(keys[*position], count);
-            let bytes = extent_bytes(puts.payload_bytes()[*position]);
-            waiting[owner].0 = waiting[owner].0.saturating_add(bytes);
-            waiting[owner].1 = waiting[owner].1.max(bytes);
+            let payload_bytes = puts.payload_bytes()[*position];
+            let cut = self.cut(payload_bytes, puts);
+            waiting[shard_of(keys[*position], count)].add(payload_bytes, cut);
         }
-        for (owner, (bytes, longest)) in waiting.into_iter().enumerate() {
+        for (owner, WaitingPuts { bytes, longest_bytes, in_parts }) in
+            waiting.into_iter().enumerate()
+        {
             if bytes > 0 {
-                let needs = self
-                    .on(owner, move |owner| owner.keys.borrow_mut().needs_of_puts(bytes, longest));
+                let needs = self.on(owner, move |owner| {
+                    owner.keys.borrow_mut().needs_of_puts(bytes, longest_bytes)
+                });
                 let needs = needs.await.flatten().unwrap_or_default();
-                self.borrow_room(owner, needs, puts.replicas()).await;
+                let segments = if in_parts { needs.len() } else { puts.replicas() };
+                self.borrow_room(owner, needs, segments).await;
             }
         }
+    }
+
+    /// How a payload is cut if no segment is large enough for it. All shards know all segments.
+    pub(super) fn cut(&self, payload_bytes: u64, puts: &impl Startable) -> Option<PartLayout> {
+        let replicas = u32::try_from(puts.replicas()).unwrap_or(u32::MAX);
+        let cut = || self.keys.borrow().cut(payload_bytes, replicas);
+        puts.takes_parts().then(cut).flatten()
     }
 
     /// Lets other shards lend to this one where it is above the watermark.

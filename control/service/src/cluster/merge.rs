@@ -190,6 +190,8 @@ mod tests {
                 offset: *offset,
                 payload_bytes: 10,
                 generation: 1,
+                part: None,
+                part_checksum: 0,
             }));
         }
         replicas.seal();

@@ -150,6 +150,7 @@ mod tests {
                 peer: None,
                 kind: SegmentKind::Memory,
                 announces: perigee_master::Announces::Nothing,
+                keeps_parts: true,
             };
             let client = perigee_schemas::Identity(spec.client);
             let request =

@@ -91,7 +91,7 @@ pub(super) fn places(
             });
             object::Location::new(
                 index as u32,
-                location.state as u32,
+                wire_status(location),
                 location.offset,
                 location.payload_bytes,
                 location.generation,
@@ -106,6 +106,24 @@ pub(super) fn places(
         locations: builder.create_vector(&wire),
         segments: builder.create_vector(&segments),
     }
+}
+
+/// The state of a location, and which part of its object lies there.
+fn wire_status(location: &ReplicaLocation) -> u32 {
+    let part = location.part.map_or(0, |part| u32::from(part) + 1);
+    u32::from(location.state as u8) | part << 8
+}
+
+/// The checksums of the parts at locations; nothing if no object lies in parts.
+pub(super) fn part_checksums(
+    builder: &mut ReplyBuilder,
+    locations: &[ReplicaLocation],
+) -> Option<WIPOffset<Vector<'static, u32>>> {
+    if locations.iter().all(|location| location.part.is_none()) {
+        return None;
+    }
+    let checksums: Vec<u32> = locations.iter().map(|location| location.part_checksum).collect();
+    Some(builder.create_vector(&checksums))
 }
 
 /// A tenant in wire form.
@@ -180,6 +198,7 @@ pub(super) fn offered(
         peer,
         kind,
         announces: perigee_master::Announces::Nothing,
+        keeps_parts: false,
     })
 }
 

@@ -27,6 +27,8 @@ pub(super) async fn fetch_demotions(
         offset: 0,
         payload_bytes: 0,
         generation: 0,
+        part: None,
+        part_checksum: 0,
     };
     let locations: Vec<ReplicaLocation> =
         tasks.iter().flat_map(|task| [task.source, disk(task.disk)]).collect();

@@ -47,6 +47,7 @@ pub(super) fn follow<E: Environment>(
         state,
         announced,
         number: mounted.unwrap_or_default(),
+        parts: true,
     };
     let root = master::FollowReply::create(builder, &args);
     builder.finish_minimal(root);

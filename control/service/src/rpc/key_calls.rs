@@ -1,7 +1,7 @@
 //! Calls about keys. Each splits its batch by shard and answers in the order of the request.
 
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
-use super::codec::{column, finish_status, keys, places};
+use super::codec::{column, finish_status, keys, part_checksums, places};
 use super::put_requests::PutRequests;
 use crate::cluster::{ControlShard, KeySubset, Replicas, StatusCodes};
 use perigee_master::{GivenBack, KeyShard, StartedPuts};
@@ -40,7 +40,7 @@ pub(super) async fn get_replicas(
     let keys = keys(request.keys(), body.len())?;
     shard.wait_for_keys(&keys).await;
     let (peek, probe) = (request.peek(), request.probe());
-    let found: Replicas = shard
+    let mut found: Replicas = shard
         .scatter(&keys, move |owner, now, share, found: &mut Replicas| {
             if peek {
                 owner.peek(share.keys, &mut found.columns);
@@ -51,6 +51,9 @@ pub(super) async fn get_replicas(
             }
         })
         .await;
+    if !request.parts() {
+        found.columns.hide_parts();
+    }
     let columns = &found.columns;
     let places = places(builder, shard, &columns.locations);
     let args = master::GetReplicasReplyArgs {
@@ -62,6 +65,7 @@ pub(super) async fn get_replicas(
         segments: Some(places.segments),
         lease_ttl_ms: shard.keys.borrow().settings().lease_ttl_ms,
         lease: Some(builder.create_vector(&columns.lease)),
+        part_checksum: part_checksums(builder, &columns.locations),
     };
     let root = master::GetReplicasReply::create(builder, &args);
     builder.finish_minimal(root);
@@ -115,6 +119,7 @@ pub(super) async fn put_end(
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let checksums: Arc<[u32]> = column(request.checksum(), keys.len(), "checksum")?.into();
     let puts = EndedPuts::new(client, request.generation(), keys.len())?;
+    let puts = puts.in_parts(request.part_count(), request.part_checksum())?;
     let end = move |owner: &mut KeyShard, now, share: &KeySubset<'_>, codes: &mut StatusCodes| {
         let picked = share.pick(&checksums);
         puts.of(share, |puts| {
@@ -158,6 +163,8 @@ fn write_kind(kind: RpcKind, upsert: bool) -> RpcKind {
 struct EndedPuts {
     client: Identity,
     generations: Arc<[u64]>,
+    /// Empty if no object is in parts.
+    parts: Arc<[Vec<u32>]>,
 }
 
 impl EndedPuts {
@@ -167,14 +174,39 @@ impl EndedPuts {
         keys: usize,
     ) -> Result<Self, CallRefusal> {
         let generations = column(generations, keys, "generation")?.into();
-        Ok(Self { client, generations })
+        Ok(Self { client, generations, parts: Arc::default() })
+    }
+
+    /// The same, with the checksums of the parts of each object.
+    fn in_parts(
+        self,
+        counts: Option<flatbuffers::Vector<'_, u8>>,
+        checksums: Option<flatbuffers::Vector<'_, u32>>,
+    ) -> Result<Self, CallRefusal> {
+        let Some(counts) = counts else {
+            return Ok(self);
+        };
+        let keys = self.generations.len();
+        let counts: Vec<u8> = column(Some(counts), keys, "part_count")?;
+        let wanted = counts.iter().map(|count| usize::from(*count)).sum();
+        let checksums: Vec<u32> = column(checksums, wanted, "part_checksum")?;
+        let mut left = checksums.as_slice();
+        let mut take = |count: &u8| {
+            let (own, rest) = left.split_at(usize::from(*count));
+            left = rest;
+            own.to_vec()
+        };
+        Ok(Self { parts: counts.iter().map(&mut take).collect(), ..self })
     }
 
     fn of(&self, share: &KeySubset<'_>, end: impl FnOnce(&StartedPuts<'_>)) {
+        let positions = share.positions.iter().filter(|_| !self.parts.is_empty());
+        let parts: Vec<&[u32]> = positions.map(|at| self.parts[*at].as_slice()).collect();
         end(&StartedPuts {
             client: self.client.0,
             keys: share.keys,
             generations: &share.pick(&self.generations),
+            parts: &parts,
         });
     }
 }

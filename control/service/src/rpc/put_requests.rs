@@ -22,6 +22,7 @@ pub(super) struct PutRequests {
     host_id: String,
     host_name: String,
     upsert: bool,
+    parts: bool,
 }
 
 impl PutRequests {
@@ -73,6 +74,7 @@ impl PutRequests {
             host_id: text(placement.as_ref().and_then(object::Placement::host_id)),
             host_name: text(placement.as_ref().and_then(object::Placement::host_name)),
             upsert: request.upsert(),
+            parts: request.parts(),
         })
     }
 }
@@ -84,6 +86,10 @@ impl Startable for PutRequests {
 
     fn replicas(&self) -> usize {
         self.replica_num as usize
+    }
+
+    fn takes_parts(&self) -> bool {
+        self.parts
     }
 
     fn start(
@@ -107,6 +113,7 @@ impl Startable for PutRequests {
             prefer_alloc_in_same_node: self.prefer_alloc_in_same_node,
             host_id: &self.host_id,
             host_name: &self.host_name,
+            parts: self.parts,
         };
         let put = PutStart {
             client: self.client.0,

@@ -39,6 +39,7 @@ pub(super) async fn mount<E: Environment>(
             _ => Announces::Nothing,
         };
     }
+    specs.iter_mut().for_each(|spec| spec.keeps_parts = request.parts());
     for spec in &specs {
         let Some(left_out) = shard.log_line(spec.peer) else {
             continue;

@@ -195,7 +195,7 @@ mod tests {
         };
         keys.put_start(monotonic_ms(), &batch, &mut placed);
         let generations: Vec<u64> = placed.locations.iter().map(|at| at.generation).collect();
-        let puts = StartedPuts { client: 1, keys: &names, generations: &generations };
+        let puts = StartedPuts { client: 1, keys: &names, generations: &generations, parts: &[] };
         let checksums = vec![0; names.len()];
         keys.put_end(monotonic_ms(), &puts, &checksums, &mut Vec::new());
         assert_eq!(keys.gauges().keys, KEYS);
@@ -215,6 +215,7 @@ mod tests {
             peer: None,
             kind: perigee_master::SegmentKind::Memory,
             announces: perigee_master::Announces::Nothing,
+            keeps_parts: true,
         };
         let spec = Arc::new(spec);
         let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };

@@ -70,6 +70,7 @@ fn record(op: RecordOp, slot: u64, generation: u64, key: &[u8], flags: u8) -> Re
         client: Identity(9),
         key,
         group: b"",
+        part: None,
     }
 }
 

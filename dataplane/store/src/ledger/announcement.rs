@@ -33,6 +33,8 @@ struct LiveExtent {
     generation: u64,
     /// Of the key: which shard it is of.
     hash: u64,
+    /// It holds a part of an object.
+    is_part: bool,
 }
 
 /// What one shard is given: removals first, then what lies there in order of offsets.
@@ -64,6 +66,7 @@ impl Live {
                 flags: record.flags,
                 generation: record.generation,
                 hash: hash_key(record.key),
+                is_part: record.part.is_some(),
             });
         }
         live
@@ -79,13 +82,21 @@ impl Live {
         self.extents.is_empty()
     }
 
-    /// What a shard is given of a segment of so many bytes, from an offset on.
-    pub(super) fn share(&self, bytes: u64, of: ShardPlace, from: u64) -> AnnouncedShare<'_> {
+    /// What a shard is given of a segment of so many bytes, from an offset on. To a master that
+    /// takes no parts their places are free: it could not tell a part from an object.
+    pub(super) fn share(
+        &self,
+        bytes: u64,
+        of: ShardPlace,
+        from: u64,
+        takes_parts: bool,
+    ) -> AnnouncedShare<'_> {
         let (low, high) = of.part(bytes);
         let mut entries: Vec<_> = self.removals.of(of).map(ShareEntry::Removal).collect();
         let mut free_from = 0;
         let ends = std::iter::once((bytes, bytes, None));
         let extents = self.extents.iter().enumerate();
+        let extents = extents.filter(|(_, extent)| takes_parts || !extent.is_part);
         let extents = extents.map(|(index, extent)| (extent.start, extent.end, Some(index)));
         for (start, end, index) in extents.chain(ends) {
             let (hole_start, hole_end) = (low.max(free_from), high.min(start));
@@ -144,9 +155,9 @@ impl AnnouncedShare<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_schemas::Identity;
     use perigee_schemas::key_hash::shard_of;
-    use perigee_schemas::record::RecordOp;
+    use perigee_schemas::record::{RecordOp, RecordPart};
+    use perigee_schemas::{Identity, PartLayout};
 
     #[test]
     fn shards_are_given_each_byte_once_in_order_of_offsets() {
@@ -163,12 +174,13 @@ mod tests {
             client: Identity(1),
             key: keys[number].as_bytes(),
             group: b"",
+            part: None,
         };
         let live = Live::new((0..keys.len()).map(record));
         for from in [0, 300_000] {
             let mut covered = Vec::new();
             for shard in 0..shards {
-                let mut share = live.share(bytes, ShardPlace { shard, shards }, from);
+                let mut share = live.share(bytes, ShardPlace { shard, shards }, from, true);
                 let part = share.part();
                 assert!(part.is_last, "little enough for one part");
                 let mut rest = &part.records[..];
@@ -192,9 +204,40 @@ mod tests {
     }
 
     #[test]
+    fn an_older_master_is_given_the_places_of_parts_as_free() {
+        let layout = PartLayout { payload_bytes: 2_000, part_bytes: 1_000 };
+        let part = RecordPart { layout, checksum: 2, number: 0 };
+        let record = |offset, part| Record {
+            op: RecordOp::Commit,
+            flags: 0,
+            checksum: 1,
+            sequence: 1,
+            generation: offset,
+            offset,
+            payload_bytes: 1_000,
+            client: Identity(1),
+            key: b"key",
+            group: b"",
+            part,
+        };
+        let records = [record(0, None), record(4096, Some(part))];
+        let live = Live::new(records.into_iter());
+        let only = ShardPlace { shard: 0, shards: 1 };
+        let taken = |takes_parts| {
+            let part = live.share(8192, only, 0, takes_parts).part();
+            let record = Record::decode(&part.records).unwrap();
+            (part.records.len() > record.encoded_bytes(), part.free_offset, part.free_bytes)
+        };
+        let behind = extent_bytes(1_000);
+        assert_eq!(taken(false), (false, vec![behind], vec![8192 - behind]));
+        let holes = vec![4096 - behind, 4096 - behind];
+        assert_eq!(taken(true), (true, vec![behind, 4096 + behind], holes));
+    }
+
+    #[test]
     fn an_empty_announcement_has_one_part() {
         let live = Live::new(std::iter::empty());
-        let mut share = live.share(4096, ShardPlace { shard: 0, shards: 1 }, 0);
+        let mut share = live.share(4096, ShardPlace { shard: 0, shards: 1 }, 0, true);
         let whole = AnnouncementPart {
             free_offset: vec![0],
             free_bytes: vec![4096],

@@ -284,6 +284,7 @@ mod tests {
             client: Identity(1),
             key,
             group: b"",
+            part: None,
         };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
@@ -337,7 +338,7 @@ mod tests {
         let removed_before = |book: &mut SegmentBook, life| {
             let mut bytes = Vec::new();
             let live = book.announced((life, 0));
-            let part = live.share(BYTES, ONLY, 0).part();
+            let part = live.share(BYTES, ONLY, 0, true).part();
             bytes.extend_from_slice(&part.removed);
             book.begin(ONLY, life);
             book.end(0);

@@ -130,12 +130,13 @@ impl<E: Environment> Dialler<E> {
             (book.id, book.bytes)
         };
         let body = follow_request(self.client, id, &kept.taken());
-        let (state, of, number, from) = ask(frames, MessageKind::Follow, &body, |body| {
-            let reply = decode::<master::FollowReply<'_>>(body).map_err(io::Error::other)?;
-            let of = ShardPlace { shard: reply.shard(), shards: reply.shards() };
-            Ok((reply.state(), of, reply.number(), reply.announced()))
-        })
-        .await?;
+        let (state, of, number, from, takes_parts) =
+            ask(frames, MessageKind::Follow, &body, |body| {
+                let reply = decode::<master::FollowReply<'_>>(body).map_err(io::Error::other)?;
+                let of = ShardPlace { shard: reply.shard(), shards: reply.shards() };
+                Ok((reply.state(), of, reply.number(), reply.announced(), reply.parts()))
+            })
+            .await?;
         if of.shard >= of.shards {
             return Err(io::Error::other("The master has no such shard").into());
         }
@@ -146,7 +147,7 @@ impl<E: Environment> Dialler<E> {
             _ => return Err(NotFollowed::Unknown),
         }
         let live = kept.book.borrow_mut().announced((life, number));
-        self.announce(frames, id, live.share(bytes, of, from)).await?;
+        self.announce(frames, id, live.share(bytes, of, from, takes_parts)).await?;
         Ok(of)
     }
 

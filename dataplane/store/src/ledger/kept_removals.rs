@@ -87,6 +87,7 @@ mod tests {
             client: Identity(0),
             key,
             group: b"",
+            part: None,
         }
     }
 

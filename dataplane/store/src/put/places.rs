@@ -6,9 +6,11 @@ use super::Writing;
 use crate::api::PutRequest;
 use crate::caller_memory::HostPieces;
 use crate::client::Store;
+use crate::parts::PartPlaces;
 use perigee_memory::{ByteRange as Source, ByteRangeMut};
 use perigee_transfer::{TransferError, WriteJob};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 impl Store {
     /// Writes all places; the outcomes of each key's.
@@ -39,17 +41,17 @@ impl Store {
         let load = |(writing, pieces)| (writing, self.memory.sources(&mut stage, pieces));
         let loaded: Vec<(&Writing, Result<HostPieces, TransferError>)> =
             step.into_iter().map(load).collect();
-        let sources = |(_, host): &(_, Result<HostPieces, _>)| {
-            let host = host.as_ref().ok();
-            host.map(HostPieces::as_sources).unwrap_or_default()
+        let sources = |(writing, host): &(&Writing, Result<HostPieces, _>)| {
+            let whole = host.as_ref().ok().map(HostPieces::as_sources).unwrap_or_default();
+            ObjectSources::of(whole, writing.parts.as_deref())
         };
-        let sources: Vec<Vec<Source>> = loaded.iter().map(sources).collect();
+        let sources: Vec<ObjectSources> = loaded.iter().map(sources).collect();
         let there = loaded.iter().zip(&sources);
         let there = there.filter(|((_, host), _)| host.is_ok());
         let jobs: Vec<WriteJob<'_>> = there
-            .flat_map(|((writing, _), pieces)| {
-                let places = writing.places.iter();
-                places.map(move |place| WriteJob { place, pieces })
+            .flat_map(|((writing, _), sources)| {
+                let places = writing.places.iter().enumerate();
+                places.map(move |(at, place)| WriteJob { place, pieces: sources.of_place(at) })
             })
             .collect();
         // SAFETY: callers of the store keep their pieces valid and unchanged for the length of the
@@ -63,6 +65,37 @@ impl Store {
             Err(error) => vec![Err(error.clone()); writing.places.len()],
         };
         loaded.iter().map(outcome).collect()
+    }
+}
+
+/// Where the bytes of an object come from.
+struct ObjectSources {
+    whole: Vec<Source>,
+    /// Those of each part, and the places of each; empty for an object in one piece.
+    parts: Vec<(Range<usize>, Vec<Source>)>,
+}
+
+impl ObjectSources {
+    fn of(whole: Vec<Source>, parts: Option<&PartPlaces>) -> Self {
+        let Some(parts) = parts else {
+            return Self { whole, parts: Vec::new() };
+        };
+        let sources = |(part, places): (u8, Range<usize>)| {
+            let ranges = parts.pieces_of(part, whole.iter().map(|piece| piece.len));
+            let piece = |(number, range): (usize, Range<usize>)| Source {
+                ptr: whole[number].ptr.wrapping_add(range.start),
+                len: range.len(),
+            };
+            (places, ranges.into_iter().map(piece).collect())
+        };
+        let parts = parts.iter().map(sources).collect();
+        Self { whole, parts }
+    }
+
+    /// What goes to a place.
+    fn of_place(&self, at: usize) -> &[Source] {
+        let part = self.parts.iter().find(|(places, _)| places.contains(&at));
+        part.map_or(&self.whole, |(_, sources)| sources)
     }
 }
 

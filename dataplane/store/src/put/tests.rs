@@ -34,12 +34,40 @@ fn of_a_repeated_key_only_the_last_request_is_written() {
 #[test]
 fn one_broken_replica_leaves_bytes_in_flight_whatever_failed_first() {
     let PutOutcome { checksum, in_flight } =
-        verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())]);
+        verdict(vec![Ok(7), Err(TransferError::Stale), Err(broken())], None);
     assert_eq!(checksum, Err(TransferError::Stale));
     assert!(in_flight);
-    assert!(!verdict(vec![Ok(7), Err(TransferError::Stale)]).in_flight);
-    assert_eq!(verdict(vec![Ok(7), Ok(7)]).checksum, Ok(7));
-    assert!(verdict(Vec::new()).checksum.is_err());
+    assert!(!verdict(vec![Ok(7), Err(TransferError::Stale)], None).in_flight);
+    let whole = WrittenSums { whole: 7, parts: Vec::new() };
+    assert_eq!(verdict(vec![Ok(7), Ok(7)], None).checksum, Ok(whole));
+    assert!(verdict(Vec::new(), None).checksum.is_err());
+}
+
+#[test]
+fn the_parts_of_an_object_have_its_checksum_together() {
+    let bytes = [b"first".as_slice(), b"other", b"la"];
+    let location = |part: usize| perigee_rpc::Location {
+        segment: 0,
+        status: 2,
+        offset: 0,
+        payload_bytes: bytes[part].len() as u64,
+        generation: 1,
+        part: Some(part as u8),
+    };
+    // The second part has two replicas.
+    let locations = [0, 1, 1, 2].map(location);
+    let parts = PartPlaces::of(&locations, 12).unwrap().unwrap();
+    let sums = bytes.map(perigee_memory::crc32c);
+    let replicas = || [0, 1, 1, 2].map(|part| Ok(sums[part])).to_vec();
+    let whole = perigee_memory::crc32c(&bytes.concat());
+    let wanted = WrittenSums { whole, parts: sums.to_vec() };
+    assert_eq!(verdict(replicas(), Some(&parts)).checksum, Ok(wanted));
+    for at in 0..4 {
+        let mut replicas = replicas();
+        replicas[at] = Err(broken());
+        let PutOutcome { checksum, in_flight } = verdict(replicas, Some(&parts));
+        assert_eq!((checksum, in_flight), (Err(broken()), true), "place {at}");
+    }
 }
 
 fn refused() -> TransferError {

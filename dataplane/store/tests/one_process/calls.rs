@@ -234,7 +234,7 @@ fn of_two_overlapping_upserts_each_is_seen_at_its_end_unless_the_later_one_was()
         MasterClient::new(ClientOptions::new(&address, Identity(number)))
     });
     let end = |client: &MasterClient, generation, checksum| {
-        client.put_end(&["key"], &[generation], &[checksum], UPSERT).unwrap()
+        client.put_end(&["key"], &[generation], &[checksum], &[], UPSERT).unwrap()
     };
     let checksum = || {
         let located = first.get_replicas(&["key"], true, LookupPurpose::Peek).unwrap();

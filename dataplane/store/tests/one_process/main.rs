@@ -8,6 +8,7 @@ mod devices;
 mod disks;
 mod drains;
 mod forged;
+mod larger;
 mod membership;
 mod ports;
 mod rails;

@@ -39,7 +39,7 @@ fn read(store: &Store, key: &str) -> Result<Vec<u8>, Status> {
 }
 
 /// Ends a master and begins another one at its address.
-fn restart(before: &Cluster, flags: &[&str]) -> Arc<Cluster> {
+pub(crate) fn restart(before: &Cluster, flags: &[&str]) -> Arc<Cluster> {
     let address = before.address();
     before.stop();
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();

@@ -37,7 +37,7 @@ fn mount_away(cluster: &Cluster, keys: &[&str]) {
     let started = owner.put_start(keys, &sizes, &[], &wanted, form).unwrap();
     let generation = |at| started.locations_of(at)[0].generation;
     let generations: Vec<u64> = (0..keys.len()).map(generation).collect();
-    let ended = owner.put_end(keys, &generations, &vec![0; keys.len()], form).unwrap();
+    let ended = owner.put_end(keys, &generations, &vec![0; keys.len()], &[], form).unwrap();
     assert!(ended.iter().all(|status| *status == Status::Ok));
 }
 

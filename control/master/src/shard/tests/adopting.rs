@@ -20,6 +20,7 @@ fn record(key: &'static str, offset: u64) -> Record<'static> {
         client: Identity(WRITER),
         key: key.as_bytes(),
         group: b"",
+        part: None,
     }
 }
 

@@ -171,6 +171,7 @@ fn after_a_restart_a_copy_joins_the_same_bytes_that_were_moved_since() {
         client: Identity(WRITER),
         key: key.as_bytes(),
         group: b"",
+        part: None,
     };
     let records = [record("moved", 1, 0), record("replaced", 2, EXTENT_BYTES)];
     let part = Announcement { records: &records, free: &[], removed: &[], is_last: false };

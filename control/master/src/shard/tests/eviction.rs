@@ -37,7 +37,7 @@ fn within_a_batch_the_first_key_is_evicted_last() {
         stage.start(key);
     }
     let generations = ["root", "middle", "leaf"].map(|key| stage.generation(key));
-    let puts = StartedPuts { client: WRITER, keys: &keys, generations: &generations };
+    let puts = StartedPuts { client: WRITER, keys: &keys, generations: &generations, parts: &[] };
     stage.shard.put_end(stage.now_ms, &puts, &[1; 3], &mut stage.status);
     stage.put("x");
     assert!(!stage.holds("leaf"));

@@ -64,6 +64,7 @@ fn commit(key: &'static str, slot: u64, sequence: u64) -> Record<'static> {
         client: Identity(WRITER),
         key: key.as_bytes(),
         group: b"",
+        part: None,
     }
 }
 

@@ -192,8 +192,12 @@ impl Fleet {
     fn end(&mut self, key: &str) {
         let owner = shard_of(key.as_bytes(), self.shards.len());
         let generation = self.placements.locations[0].generation;
-        let puts =
-            StartedPuts { client: WRITER, keys: &[key.as_bytes()], generations: &[generation] };
+        let puts = StartedPuts {
+            client: WRITER,
+            keys: &[key.as_bytes()],
+            generations: &[generation],
+            parts: &[],
+        };
         self.shards[owner].put_end(self.now_ms, &puts, &[1], &mut self.status);
         assert_eq!(self.status, [0]);
         let before = self.generations.insert(generation, key.to_owned());
@@ -395,6 +399,7 @@ fn shards_rebuild_who_holds_what_from_what_the_owner_announces() {
         client: Identity(WRITER),
         key: keys[number].as_bytes(),
         group: b"",
+        part: None,
     };
     let records: Vec<Record<'_>> = (0..keys.len()).map(record).collect();
     let occupied = records.iter().map(|it| Extent::new(it.offset, extent_bytes(it.payload_bytes)));

@@ -77,7 +77,9 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let key = 0..KEYS;
-    let pick = (0..KEYS, 1_u64..4, 1_u32..3, any::<bool>(), 0..10, 0..4, 0..3);
+    // The larger ones fit into no segment: they are put in parts.
+    let size = prop_oneof![6 => 1_u64..4, 1 => 15_u64..20];
+    let pick = (0..KEYS, size, 1_u32..3, any::<bool>(), 0..10, 0..4, 0..3);
     prop_oneof![
         6 => pick.prop_map(|(key, size, replicas, upsert, hard, soft, group)| Op::Put {
             key, size, replicas, upsert, hard: hard == 0, soft: soft == 0, group: group == 0,
@@ -283,8 +285,13 @@ impl Model {
             return;
         };
         let soft_pin = if soft { SoftPin::Enable { ttl_ms: Some(700) } } else { SoftPin::Preserve };
-        let config =
-            PutConfig { replica_num: replicas, hard_pin: hard, soft_pin, ..PutConfig::default() };
+        let config = PutConfig {
+            replica_num: replicas,
+            hard_pin: hard,
+            soft_pin,
+            parts: true,
+            ..PutConfig::default()
+        };
         let before = self.stage.holds(&name(key));
         let group = if group { tenant(key).stored("group") } else { "".into() };
         let bytes = size * PAYLOAD_BYTES / 2;
@@ -368,9 +375,13 @@ impl Model {
         }
         let checksum = self.stage.replicas.checksum[0];
         assert_eq!(self.acknowledged.get(&key), Some(&checksum), "key {key}");
+        let mut parts = BTreeMap::new();
         for location in &self.stage.replicas.locations {
             assert_eq!(self.completed.get(&location.generation), Some(&checksum), "key {key}");
+            parts.insert(location.part, location.payload_bytes);
         }
+        let bytes: u64 = parts.into_values().sum();
+        assert_eq!(self.stage.replicas.payload_bytes, [bytes], "all of key {key}");
         self.assert_on_disk(key);
         let until_ms = self.stage.now_ms + LEASE_MS;
         let locations = self.stage.replicas.locations.iter();

@@ -16,6 +16,7 @@ const fn config(hard_pin: bool, soft_pin: SoftPin) -> PutConfig<'static> {
         prefer_alloc_in_same_node: false,
         host_id: "",
         host_name: "",
+        parts: false,
     }
 }
 

@@ -354,7 +354,7 @@ fn the_space_of_a_put_revoked_in_flight_is_parked() {
 fn puts_named_by_too_few_generations_are_refused() {
     let mut stage = Stage::new(&[2]);
     stage.start("a");
-    let puts = StartedPuts { client: WRITER, keys: &[b"a"], generations: &[] };
+    let puts = StartedPuts { client: WRITER, keys: &[b"a"], generations: &[], parts: &[] };
     stage.shard.put_end(0, &puts, &[1], &mut stage.status);
     assert_eq!(stage.status, [-600]);
     stage.shard.put_revoke(0, &puts, false, &mut stage.status);

@@ -227,6 +227,7 @@ fn what_an_owner_announces_is_charged_also_to_tenants_without_a_quota() {
         client: Identity(WRITER),
         key: names[at].as_bytes(),
         group: b"",
+        part: None,
     };
     let records = [record(0), record(1), record(2)];
     let free = [perigee_allocator::Extent::new(3 * EXTENT_BYTES, EXTENT_BYTES)];

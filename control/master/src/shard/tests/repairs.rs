@@ -12,6 +12,7 @@ pub(super) const TWICE: PutConfig<'_> = PutConfig {
     prefer_alloc_in_same_node: false,
     host_id: "",
     host_name: "",
+    parts: false,
 };
 
 impl Stage {

@@ -35,8 +35,9 @@ impl Consumer {
             }
         }
         let complete = shard.keys.iter().filter(|(_, object)| object.first != NONE);
-        let there = complete.map(|(_, object)| {
-            let bytes = shard.replicas[object.first].payload_bytes;
+        let complete = complete.filter(|(id, object)| !shard.was_never_whole(*id, object.first));
+        let there = complete.map(|(id, object)| {
+            let bytes = shard.bytes_of_object(id, object.first);
             (object.key().into(), (bytes, shard.groups.name(object.group).map(Into::into)))
         });
         assert_eq!(self.known, there.collect());

@@ -9,20 +9,21 @@ use super::link::{CALL_DEADLINE, Link};
 use super::master::Master;
 use super::size::Size;
 use super::tenants;
-use super::wire::{self, Put, Wanted};
+use super::wire::{self, PartPlace, Put, Wanted};
 use crate::environment::SimulatedEnvironment;
 use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
 use crate::world::World;
-use perigee_memory::ByteRange;
+use perigee_memory::{ByteRange, crc32c};
 use perigee_rpc::StartedBatch;
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
-use perigee_transfer::{ReplicaAddress, SegmentClient, TransferError, WriteJob};
+use perigee_transfer::{SegmentClient, TransferError, WriteJob};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -188,11 +189,7 @@ impl Client {
         let went_well = match self.random.below(11) {
             0 => self.remove(life, &key, self.random.one_in(2)).await,
             1..=4 => {
-                let most = match is_pinned(&key) {
-                    true => PINNED_BYTES_MAX,
-                    false => self.size.payload_bytes_max,
-                };
-                let bytes = self.random.between(PAYLOAD_BYTES_MIN, most >> self.random.below(6));
+                let bytes = self.some_length(&key);
                 self.put(life, &key, bytes, self.random.one_in(2)).await
             }
             // What lies on disks is to go, too.
@@ -210,6 +207,22 @@ impl Client {
         let (done, failed) = (u64::from(went_well), u64::from(!went_well));
         tally.add(Tally { done, failed, faults: 0 });
         self.tally.set(tally);
+    }
+
+    /// Length of a payload: a few fit into no segment.
+    fn some_length(&self, key: &str) -> u64 {
+        if is_pinned(key) {
+            return self
+                .random
+                .between(PAYLOAD_BYTES_MIN, PINNED_BYTES_MAX >> self.random.below(6));
+        }
+        match self.size.large_bytes {
+            Some((least, most)) if self.random.one_in(4) => self.random.between(least, most),
+            _ => {
+                let most = self.size.payload_bytes_max >> self.random.below(6);
+                self.random.between(PAYLOAD_BYTES_MIN, most)
+            }
+        }
     }
 
     fn some_key(&self) -> String {
@@ -283,7 +296,7 @@ impl Client {
         self.world.check(may_replace || !self.must_be_there(key, asked, evicted), || {
             format!("A put of {key} that is no upsert began although the key is there")
         });
-        let Some(generation) = places.first().map(|place| place.generation) else {
+        let Some(generation) = places.first().map(|place| place.address.generation) else {
             return false;
         };
         self.contract.note_started(&version);
@@ -291,7 +304,7 @@ impl Client {
         let put = Put { client: life.identity, key, generation };
         let errors: Vec<_> = outcome.iter().filter_map(|found| found.as_ref().err()).collect();
         if errors.is_empty() {
-            return self.end(life, &put, &version, upsert).await;
+            return self.end(life, &put, &version, &places, upsert).await;
         }
         self.world.check(!self.contract.is_calm(), || {
             format!("Without a fault a put was not written: {}", errors[0])
@@ -303,25 +316,27 @@ impl Client {
     }
 
     /// The places of a put, if there are any.
-    async fn start(&self, life: &Life, start: &[u8]) -> Option<Vec<ReplicaAddress>> {
+    async fn start(&self, life: &Life, start: &[u8]) -> Option<Vec<PartPlace>> {
         let answer = life.link.ask(MessageKind::PutStart, start).await;
         self.world.check(answer.is_some() || !self.contract.is_calm(), || {
             "Without a fault a put was not started".to_owned()
         });
         let started = wire::sound(&self.world, StartedBatch::decode(&answer?.body, 1))?;
-        let place = |location| wire::place(&started.segments, location);
-        (started.status[0] == Status::Ok).then(|| started.locations.iter().map(place).collect())
+        let places = || wire::part_places(&started.segments, &started.locations);
+        (started.status[0] == Status::Ok).then(places)
     }
 
     async fn write(
         &self,
         mover: &Mover,
-        places: &[ReplicaAddress],
+        places: &[PartPlace],
         version: &Version,
     ) -> Vec<Result<u32, TransferError>> {
-        let pieces = [ByteRange::from(version.payload.as_slice())];
-        let job = |place| WriteJob { place, pieces: &pieces };
-        let jobs: Vec<_> = places.iter().map(job).collect();
+        let piece = |place: &PartPlace| [ByteRange::from(&version.payload[place.range.clone()])];
+        let pieces: Vec<[ByteRange; 1]> = places.iter().map(piece).collect();
+        let jobs = places.iter().zip(&pieces);
+        let jobs = jobs.map(|(place, pieces)| WriteJob { place: &place.address, pieces });
+        let jobs: Vec<_> = jobs.collect();
         // SAFETY: the caller's version outlives the journey; should the task be dropped before its
         // end, its host has died and the network has forgotten its operations.
         let batch = unsafe { mover.write(&jobs) };
@@ -330,9 +345,21 @@ impl Client {
     }
 
     /// Makes a put visible. An answer that is lost is asked for again, now and then.
-    async fn end(&self, life: &Life, put: &Put<'_>, version: &Version, upsert: bool) -> bool {
+    async fn end(
+        &self,
+        life: &Life,
+        put: &Put<'_>,
+        version: &Version,
+        places: &[PartPlace],
+        upsert: bool,
+    ) -> bool {
         self.contract.note_ending(version);
-        let end = wire::put_end(put, version.checksum, upsert);
+        let part = |place: &PartPlace| {
+            place.part.map(|part| (part, crc32c(&version.payload[place.range.clone()])))
+        };
+        let parts: BTreeMap<u8, u32> = places.iter().filter_map(part).collect();
+        let parts: Vec<u32> = parts.into_values().collect();
+        let end = wire::put_end(put, version.checksum, &parts, upsert);
         let mut ended = self.ask(life, MessageKind::PutEnd, &end).await;
         if ended.is_none() && self.random.one_in(2) {
             ended = self.ask(life, MessageKind::PutEnd, &end).await;

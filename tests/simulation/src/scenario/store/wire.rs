@@ -9,6 +9,7 @@ use perigee_schemas::frame::{FrameHeader, MessageKind};
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, SegmentKind, Status, master, object};
 use perigee_transfer::{ReplicaAddress, SegmentAddress};
+use std::ops::Range;
 use std::sync::Arc;
 
 type Builder = FlatBufferBuilder<'static>;
@@ -139,6 +140,7 @@ pub(super) fn mount(client: Identity, mounting: &Mounting<'_>) -> Vec<u8> {
         number: mounting.number,
         generation: mounting.generation,
         announces: Some(builder.create_vector(&announces)),
+        parts: true,
     };
     let root = master::MountRequest::create(&mut builder, &args);
     finished(builder, root)
@@ -200,13 +202,17 @@ pub(super) fn put_start(client: Identity, wanted: &Wanted<'_>) -> Vec<u8> {
         placement: Some(placement),
         upsert: wanted.upsert,
         single: true,
+        parts: true,
     };
     let root = master::PutStartRequest::create(&mut builder, &args);
     finished(builder, root)
 }
 
-pub(super) fn put_end(put: &Put<'_>, checksum: u32, upsert: bool) -> Vec<u8> {
+/// `parts` has the checksum of each part; none for an object in one piece.
+pub(super) fn put_end(put: &Put<'_>, checksum: u32, parts: &[u32], upsert: bool) -> Vec<u8> {
     let mut builder = Builder::new();
+    let part_count = (!parts.is_empty()).then(|| builder.create_vector(&[parts.len() as u8]));
+    let part_checksum = (!parts.is_empty()).then(|| builder.create_vector(parts));
     let args = master::PutEndRequestArgs {
         client_high: put.client.high(),
         client_low: put.client.low(),
@@ -215,6 +221,8 @@ pub(super) fn put_end(put: &Put<'_>, checksum: u32, upsert: bool) -> Vec<u8> {
         single: true,
         generation: Some(builder.create_vector(&[put.generation])),
         upsert,
+        part_count,
+        part_checksum,
     };
     let root = master::PutEndRequest::create(&mut builder, &args);
     finished(builder, root)
@@ -243,6 +251,7 @@ pub(super) fn get_replicas(keys: &[String]) -> Vec<u8> {
         single: keys.len() == 1,
         peek: false,
         probe: false,
+        parts: true,
     };
     let root = master::GetReplicasRequest::create(&mut builder, &args);
     finished(builder, root)
@@ -336,6 +345,24 @@ pub(super) fn sound<T, E: std::fmt::Debug>(world: &World, answer: Result<T, E>) 
         world.violate(format!("An answer of the master cannot be read: {error:?}"));
     }
     answer.ok()
+}
+
+/// A place of an object, or of a part of it: where it lies, and which bytes of the object.
+pub(super) struct PartPlace {
+    pub(super) address: ReplicaAddress,
+    pub(super) part: Option<u8>,
+    pub(super) range: Range<usize>,
+}
+
+/// The places of one object.
+pub(super) fn part_places(segments: &[ReplySegment], locations: &[Location]) -> Vec<PartPlace> {
+    let part_bytes = locations.first().map_or(0, |first| first.payload_bytes as usize);
+    let place = |location: &Location| {
+        let start = location.part.map_or(0, |part| usize::from(part) * part_bytes);
+        let range = start..start + location.payload_bytes as usize;
+        PartPlace { address: place(segments, location), part: location.part, range }
+    };
+    locations.iter().map(place).collect()
 }
 
 /// Where a replica lies.

@@ -3,12 +3,13 @@
 
 use super::{Client, Life, Mover};
 use crate::scenario::store::contract::{Lease, Version};
-use crate::scenario::store::wire;
+use crate::scenario::store::wire::{self, PartPlace};
 use perigee_memory::ByteRangeMut;
 use perigee_rpc::LocatedBatch;
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{SegmentKind, Status};
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,8 +26,14 @@ struct Lookup {
 /// A key that was found: what it must hold, and where it lies.
 struct Found {
     version: Rc<Version>,
-    places: Vec<ReplicaAddress>,
+    places: Vec<FoundPlace>,
     lease: Rc<Lease>,
+}
+
+/// A place, and the checksum of what lies there.
+struct FoundPlace {
+    place: PartPlace,
+    checksum: u32,
 }
 
 impl Client {
@@ -79,14 +86,19 @@ impl Client {
             return None;
         }
         let version = self.contract.found(key, located.checksum[at], *asked)?;
-        let place = |location| wire::place(&located.places.segments, location);
-        let places: Vec<_> = located.places.locations_of(at).iter().map(place).collect();
-        let bytes = version.payload.len() as u64;
-        let are_its = places.iter().all(|place| place.payload_bytes == bytes);
-        self.world.check(are_its, || format!("The master found {key} at places of another length"));
+        let locations = located.places.locations_of(at);
+        let places = wire::part_places(&located.places.segments, locations);
+        self.world.check(are_all_of(&places, version.payload.len()), || {
+            format!("The master found {key} at places of another length")
+        });
+        let sums = located.part_checksums_of(at);
+        let checksum = |(at, place): (usize, PartPlace)| {
+            let checksum = place.part.map_or(version.checksum, |_| sums[at]);
+            FoundPlace { place, checksum }
+        };
         Some(Found {
+            places: places.into_iter().enumerate().map(checksum).collect(),
             version,
-            places,
             lease: self.contract.note_lease(key, *asked, located.lease_ttl_ms, *epoch),
         })
     }
@@ -113,10 +125,13 @@ impl Client {
             let left = found.lease.end.saturating_sub(self.world.now());
             self.world.sleep(self.random.length(Duration::ZERO, left * 3 / 4)).await;
         }
-        for place in &found.places {
-            if self.read(&life.mover, found, place).await {
-                return true;
-            }
+        let parts: BTreeSet<Option<u8>> = found.places.iter().map(|it| it.place.part).collect();
+        let mut has_all = true;
+        for part in parts {
+            has_all = has_all && self.read_part(life, found, part).await;
+        }
+        if has_all {
+            return true;
         }
         let is_leased = self.world.now() < found.lease.end;
         let is_of_this_life = found.lease.epoch == self.master.epoch();
@@ -126,12 +141,23 @@ impl Client {
         false
     }
 
+    /// Reads a part, or all, from one of its places.
+    async fn read_part(&self, life: &Life, found: &Found, part: Option<u8>) -> bool {
+        for at in found.places.iter().filter(|at| at.place.part == part) {
+            if self.read(&life.mover, found, at).await {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Reads one replica.
-    async fn read(&self, mover: &Mover, found: &Found, place: &ReplicaAddress) -> bool {
-        let mut target = vec![0xEE; found.version.payload.len()];
+    async fn read(&self, mover: &Mover, found: &Found, at: &FoundPlace) -> bool {
+        let FoundPlace { place: PartPlace { address: place, range, .. }, checksum } = at;
+        let mut target = vec![0xEE; range.len()];
         let outcome = {
             let pieces = [ByteRangeMut::from(target.as_mut_slice())];
-            let jobs = [ReadJob { place, checksum: found.version.checksum, pieces: &pieces }];
+            let jobs = [ReadJob { place, checksum: *checksum, pieces: &pieces }];
             // SAFETY: as in `write`; nothing else uses the target at the same time.
             let batch = unsafe { mover.read(&jobs) };
             self.world.until(batch.watch()).await;
@@ -139,7 +165,7 @@ impl Client {
         };
         match outcome.first() {
             Some(Ok(_)) => {
-                self.world.check(target == found.version.payload, || {
+                self.world.check(target == found.version.payload[range.clone()], || {
                     "A get handed out other bytes than were put".to_owned()
                 });
                 true
@@ -167,4 +193,17 @@ impl Client {
             format!("Bytes under a lease were overwritten: {error}: {at}, {generation:#x}")
         });
     }
+}
+
+/// Whether places have each byte of an object of that length: whole, or in parts.
+fn are_all_of(places: &[PartPlace], bytes: usize) -> bool {
+    let mut end = 0;
+    for place in places {
+        match place.part {
+            None if place.range != (0..bytes) => return false,
+            Some(_) if place.range.start > end => return false,
+            _ => end = end.max(place.range.end),
+        }
+    }
+    end == bytes
 }

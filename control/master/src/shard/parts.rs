@@ -1,0 +1,204 @@
+//! Objects that are larger than any segment: cut into parts, each with its own replicas.
+//! Invariant: an object of which a part has no replica any more goes as a whole, unless its owners
+//! are still announcing it.
+
+use perigee_schemas::PartLayout;
+use perigee_schemas::extent::extent_bytes;
+use perigee_schemas::limits::PARTS_MAX;
+
+use crate::columns::{ReplicaColumns, ReplicaState};
+use crate::limits::OBJECT_BYTES_MAX;
+use crate::placement::PutConfig;
+use crate::replica::Replica;
+use crate::slab::NONE;
+
+use super::KeyShard;
+use super::place::{PlaceRequest, Placed};
+use super::put_start::Effort;
+
+impl KeyShard {
+    /// How a payload is cut that is too large for any segment; `None` if one is large enough, or
+    /// if parts that small would be too many.
+    pub fn cut(&self, payload_bytes: u64, replica_num: u32) -> Option<PartLayout> {
+        if payload_bytes > OBJECT_BYTES_MAX {
+            return None;
+        }
+        let bytes = extent_bytes(payload_bytes);
+        let live = || self.space.live().iter().filter_map(|segment| self.space.get(*segment));
+        if live().any(|share| share.longest_extent() >= bytes) {
+            return None;
+        }
+        let keeping = live().filter(|share| share.spec.keeps_parts);
+        let extent_max = keeping.map(|share| share.longest_extent()).max()?;
+        // A key has 255 places at most.
+        let parts = u32::from(u8::MAX) / replica_num.max(1);
+        PartLayout::cut(payload_bytes, extent_max, parts.min(PARTS_MAX.into()) as u8)
+    }
+
+    /// Bytes beyond which no object is placed, however much room there is: it would have too many
+    /// parts.
+    pub fn largest_object_bytes(&self) -> u64 {
+        let segments = self.space.live().iter().filter(|segment| self.takes_parts(**segment));
+        let longest = segments.filter_map(|segment| self.space.get(*segment));
+        let longest = longest.map(|share| share.longest_extent()).max().unwrap_or_default();
+        longest.saturating_mul(PARTS_MAX.into()).min(OBJECT_BYTES_MAX)
+    }
+
+    /// As [`KeyShard::cut`], if the writer can write parts.
+    pub(super) fn cut_for(&self, payload_bytes: u64, config: &PutConfig<'_>) -> Option<PartLayout> {
+        if config.parts { self.cut(payload_bytes, config.replica_num) } else { None }
+    }
+
+    /// Places each part with its replicas; all of them or none.
+    pub(super) fn place_parts(
+        &mut self,
+        request: &PlaceRequest<'_>,
+        layout: PartLayout,
+    ) -> Option<Placed> {
+        if request.effort != Effort::Free && !self.may_find_room(request, layout) {
+            return None;
+        }
+        let parts = layout.parts();
+        let part_of = |part: u8| PlaceRequest {
+            payload_bytes: layout.bytes_of(part),
+            part: Some(part),
+            ..*request
+        };
+        let mut places = Vec::with_capacity(usize::from(parts));
+        for part in 0..parts {
+            let extents = self.find_extents(&part_of(part));
+            if extents.is_empty() {
+                for (segment, extent) in places.into_iter().flatten() {
+                    self.space.free(segment, extent);
+                }
+                return None;
+            }
+            places.push(extents);
+        }
+        let count = places.iter().map(Vec::len).min().unwrap_or_default() as u32;
+        let bytes = places.iter().flatten().map(|(_, extent)| extent.bytes).sum();
+        let mut first = NONE;
+        for (part, extents) in (0..parts).zip(&places).rev() {
+            first = self.chain_up(extents, &part_of(part), first);
+        }
+        Some(Placed { first, count, bytes })
+    }
+
+    /// Whether what is free and what may go is enough for all parts: nothing is evicted in vain.
+    fn may_find_room(&self, request: &PlaceRequest<'_>, layout: PartLayout) -> bool {
+        let bytes = layout.extents_bytes();
+        let mut room_bytes = 0_u64;
+        for segment in self.space.live() {
+            if !self.takes_parts(*segment) {
+                continue;
+            }
+            let missing_bytes = bytes - room_bytes;
+            let room = self.room_bytes(*segment, missing_bytes, request.payer);
+            room_bytes += room.min(missing_bytes);
+            if room_bytes == bytes {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the owner of a segment keeps records of parts.
+    pub(super) fn takes_parts(&self, segment: u32) -> bool {
+        self.space.get(segment).is_some_and(|share| share.spec.keeps_parts)
+    }
+
+    /// Whether a chain has a readable replica of each of so many parts.
+    pub(super) fn has_all_parts(&self, first: u32, parts: u8) -> bool {
+        let readable = self.replicas.chain(first).filter(|id| self.is_readable(*id));
+        self.are_all_parts(readable, parts)
+    }
+
+    fn are_all_parts(&self, replicas: impl Iterator<Item = u32>, parts: u8) -> bool {
+        debug_assert!((1..=PARTS_MAX).contains(&parts), "a bit for each");
+        let missing = u64::MAX >> (u64::BITS - u32::from(parts));
+        let bit = |id: u32| self.replicas[id].part().map_or(0, |part| 1 << part);
+        replicas.fold(missing, |missing, id| missing & !bit(id)) == 0
+    }
+
+    /// Whether an object, of which this is the first complete replica, was never readable: its
+    /// owners have not announced all its parts.
+    pub(super) fn was_never_whole(&self, object: u32, first: u32) -> bool {
+        let striped = self.striped.get(object).filter(|_| self.replicas[first].part().is_some());
+        striped.is_some_and(|striped| {
+            !self.are_all_parts(self.replicas.chain(first), striped.layout.parts())
+        })
+    }
+
+    /// Whether the complete replicas of an object, of which the first is one of a part, are all of
+    /// it.
+    pub(super) fn is_whole(&self, object: u32) -> bool {
+        let parts = self.striped.get(object).map(|striped| striped.layout.parts());
+        parts.is_some_and(|parts| self.has_all_parts(self.keys[object].first, parts))
+    }
+
+    /// Whether an object's complete replicas are of parts.
+    pub(super) fn is_striped(&self, object: u32) -> bool {
+        let first = self.keys.get(object).map_or(NONE, |record| record.first);
+        self.replicas.get(first).is_some_and(|replica| replica.part().is_some())
+    }
+
+    /// Whether a complete replica is the only one of a part: the object goes with it.
+    pub(super) fn is_only_part(&self, id: u32) -> bool {
+        let replica = &self.replicas[id];
+        let Some(part) = replica.part() else {
+            return false;
+        };
+        let is_twin = |other: u32| other != id && self.replicas[other].part() == Some(part);
+        !self.replicas.chain(self.keys[replica.object].first).any(is_twin)
+    }
+
+    /// Length in bytes of what can be read of an object, of which a replica is one.
+    pub(super) fn bytes_of_object(&self, object: u32, replica: u32) -> u64 {
+        let Replica { payload_bytes, .. } = self.replicas[replica];
+        match self.replicas[replica].part() {
+            None => payload_bytes,
+            Some(_) => self.striped.get(object).map_or(0, |it| it.layout.payload_bytes),
+        }
+    }
+
+    /// CRC-32C of what a complete replica holds.
+    pub(super) fn checksum_of_replica(&self, id: u32) -> u32 {
+        let replica = &self.replicas[id];
+        match replica.part() {
+            None => self.keys[replica.object].checksum,
+            Some(part) => self.striped.get(replica.object).map_or(0, |it| it.checksum_of(part)),
+        }
+    }
+
+    /// Describes an object that lies in parts, of which locations from `first_location` on are the
+    /// readable ones; false if some part has none.
+    #[cold]
+    pub(super) fn describe_parts(
+        &self,
+        object: u32,
+        first_location: usize,
+        out: &mut ReplicaColumns,
+    ) -> bool {
+        let Some(striped) = self.striped.get(object).filter(|_| self.is_whole(object)) else {
+            out.locations.truncate(first_location);
+            return false;
+        };
+        let found = &mut out.locations[first_location..];
+        found.sort_by_key(|location| location.part);
+        for location in found {
+            debug_assert_eq!(location.state, ReplicaState::Complete);
+            location.part_checksum = location.part.map_or(0, |part| striped.checksum_of(part));
+        }
+        out.push_found(self.keys[object].checksum, striped.layout.payload_bytes, first_location);
+        true
+    }
+
+    /// Owners announce no more: what lacks a part never gets it.
+    pub(super) fn drop_partial(&mut self) {
+        for object in self.striped.objects() {
+            if !self.is_whole(object) {
+                self.drop_all_complete(object);
+            }
+        }
+    }
+}
