@@ -13,6 +13,7 @@ use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::{comes_true, wait_until};
 use perigee_tests::limits::MEMBERSHIP_DEADLINE;
 use perigee_tests::objects::{Objects, key_name};
+use perigee_tests::program::Program;
 use tempfile::TempDir;
 
 /// Smaller ones are more than the ledger of a segment has room for.
@@ -137,7 +138,12 @@ impl Books {
     }
 
     /// Reads some chunks and holds them against what is known.
-    fn check(&self, objects: &Objects, chunks: impl Iterator<Item = u64>, when: &str) {
+    fn check(
+        &self,
+        (objects, master): (&Objects, &Master),
+        chunks: impl Iterator<Item = u64>,
+        when: &str,
+    ) {
         for chunk in chunks {
             let mut known = self.lock(chunk);
             let mut left: Vec<usize> = (0..known.len()).collect();
@@ -157,7 +163,9 @@ impl Books {
                 left = again;
                 left.is_empty()
             });
-            assert!(is_right, "{} of chunk {chunk} {when}, such as {wrong}", left.len());
+            let first = left.first().map(|at| chunk * CHUNK_KEYS + *at as u64);
+            let why = || first.map_or_else(String::new, |key| inspected(master, key));
+            assert!(is_right, "{} of chunk {chunk} {when}, such as {wrong}\n{}", left.len(), why());
         }
     }
 
@@ -184,6 +192,18 @@ impl Books {
     fn count(&self, of: &AtomicU64) -> u64 {
         of.load(Ordering::Relaxed)
     }
+}
+
+/// What the master says of a key, and of what it has written to disks.
+fn inspected(master: &Master, key: u64) -> String {
+    let flags =
+        [format!("--master={}", master.rpc), format!("--metrics_port={}", master.http.port())];
+    let words = ["inspect".to_owned(), "key".to_owned(), key_name(key)];
+    let words: Vec<String> = words.into_iter().chain(flags).collect();
+    let metrics = perigee_tests::http::get(master.http, "/metrics").body;
+    let of_demotions = metrics.lines().filter(|line| line.starts_with("perigee_demot"));
+    let of_demotions: Vec<&str> = of_demotions.collect();
+    format!("{}{}", Program::run("perigee", &words).output, of_demotions.join("\n"))
 }
 
 fn keys_of(chunk: u64) -> Vec<u64> {
@@ -237,12 +257,12 @@ fn play(master: &mut Master, mut kill: impl FnMut(&mut Master, &Books)) {
             kill(master, &books);
             let first = chance.below(CHUNKS);
             let some = (first..first + CHECKED_CHUNKS).map(|chunk| chunk % CHUNKS);
-            books.check(&reader, some, &format!("after kill {number}"));
+            books.check((&reader, master), some, &format!("after kill {number}"));
         }
         drop(stopping);
         writing.into_iter().for_each(|writer| writer.join().expect("a writer ends"));
     });
-    books.check(&reader, 0..CHUNKS, "at the end");
+    books.check((&reader, master), 0..CHUNKS, "at the end");
     let counts = [&books.acknowledged, &books.removed, &books.unanswered, &books.read];
     let [acknowledged, removed, unanswered, read] = counts.map(|of| books.count(of));
     let rate = puts as f64 / loaded.as_secs_f64();

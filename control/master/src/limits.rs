@@ -243,6 +243,10 @@ pub const REMOVED_PATTERNS_MAX: usize = 256;
 /// Milliseconds from the mount of a segment in which calls wait for what its owner announces.
 pub const AWAITED_MS: u64 = 2_000;
 
+/// Milliseconds from the mount of a disk in which nothing is evicted without a copy because the
+/// owner has not answered for the disk yet.
+pub const DISK_UNCONFIRMED_MS: u64 = 10_000;
+
 /// Bytes of records that wait for the owner of a segment; with more of them it has to begin again.
 pub const OUTBOX_BYTES_MAX: usize = 32 << 20;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perigee_allocator::{Extent, OffsetAllocator};
 use perigee_schemas::SegmentKind;
 
-use crate::limits::{AWAITED_MS, SHARE_ALIGNMENT_BYTES};
+use crate::limits::{AWAITED_MS, DISK_UNCONFIRMED_MS, SHARE_ALIGNMENT_BYTES};
 use crate::segment::{Announces, SegmentSpec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(crate) struct SegmentShare {
     /// While the segment is being rebuilt: up to which offset its owner has announced what lies
     /// there.
     pub(crate) announced_until: Option<u64>,
-    /// Until then calls wait for it.
-    pub(crate) awaited_until_ms: u64,
+    /// When it was mounted.
+    pub(crate) mounted_ms: u64,
     /// Of a disk: its owner has not said yet all that lies there.
     pub(crate) is_unheard: bool,
     /// Of a disk: number of the oldest segment of its log.
@@ -51,7 +51,7 @@ impl SegmentShare {
         Self {
             segment_usable_bytes: spec.bytes,
             announced_until: is_announced.then_some(0),
-            awaited_until_ms: now_ms.saturating_add(AWAITED_MS),
+            mounted_ms: now_ms,
             is_unheard: spec.kind == SegmentKind::Disk,
             spec,
             allocator,
@@ -96,19 +96,31 @@ impl SegmentShare {
 
     /// Whether puts wait for what its owner has to announce.
     pub(crate) fn is_awaited(&self, now_ms: u64) -> bool {
-        self.is_rebuilding() && now_ms < self.awaited_until_ms
+        self.is_rebuilding() && self.is_young(now_ms, AWAITED_MS)
     }
 
     /// Whether calls about unknown keys wait for what its owner has to announce.
     pub(crate) fn may_have_more(&self, now_ms: u64) -> bool {
         let has_objects = self.is_rebuilding() && self.spec.announces == Announces::Objects;
         let has_copies = self.is_readable() && self.is_unheard;
-        (has_objects || has_copies) && now_ms < self.awaited_until_ms
+        (has_objects || has_copies) && self.is_young(now_ms, AWAITED_MS)
     }
 
     /// Whether it is a disk that takes copies of a size.
     pub(crate) fn takes_copies(&self, bytes: u64) -> bool {
         self.state == ShareState::Live && self.is_disk() && self.segment_usable_bytes >= bytes
+    }
+
+    /// Whether it is a disk that is going to take copies of a size, once its owner has answered for
+    /// it.
+    pub(crate) fn takes_copies_soon(&self, bytes: u64, now_ms: u64) -> bool {
+        let is_unconfirmed = self.state == ShareState::Draining && self.is_disk();
+        let is_young = self.is_young(now_ms, DISK_UNCONFIRMED_MS);
+        is_unconfirmed && is_young && self.segment_usable_bytes >= bytes
+    }
+
+    fn is_young(&self, now_ms: u64, age_ms: u64) -> bool {
+        now_ms < self.mounted_ms.saturating_add(age_ms)
     }
 
     /// How full a disk is with what is there and what comes, in parts of 2^48: single objects

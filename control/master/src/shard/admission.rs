@@ -15,6 +15,8 @@ pub(super) enum DiskWish {
     None,
     /// This disk is to have a copy first.
     To(u32),
+    /// A disk is to have a copy, and takes none before its owner has answered for it.
+    Soon,
     /// Its owner's disks have room, but no budget for it; what they take instead.
     Refused(AdmissionLevel),
 }
@@ -53,6 +55,9 @@ impl KeyShard {
         }
         match (best, refused) {
             (Some((_, disk)), _) => DiskWish::To(disk),
+            _ if self.space.has_disk_soon(self.carrier_of(id), bytes, self.now_ms) => {
+                DiskWish::Soon
+            }
             (None, Some(level)) => DiskWish::Refused(level),
             (None, None) => DiskWish::None,
         }
@@ -74,7 +79,7 @@ impl KeyShard {
         let refused = &mut self.counters.demotions_refused;
         match wish {
             DiskWish::None => {}
-            DiskWish::To(_) => self.counters.unsaved_keys += 1,
+            DiskWish::To(_) | DiskWish::Soon => self.counters.unsaved_keys += 1,
             DiskWish::Refused(AdmissionLevel::HeadsToo) => refused.heads_too += 1,
             DiskWish::Refused(AdmissionLevel::Hits) => refused.hits += 1,
             // A bucket that is full enough for all may still lack room for a very large object.

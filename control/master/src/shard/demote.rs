@@ -50,24 +50,20 @@ impl KeyShard {
             || self.space.disks().iter().filter(own).any(|disk| self.tombstones.has_some(*disk))
     }
 
-    /// The disk that is to have a copy of a replica before that goes.
-    fn disk_wanted(&self, id: u32) -> Option<u32> {
-        match self.disk_wish(id) {
-            DiskWish::To(disk) => Some(disk),
-            DiskWish::None | DiskWish::Refused(_) => None,
-        }
-    }
-
     /// Whether eviction of a replica loses bytes that a disk was to have.
     pub(super) fn is_disk_wanted(&self, id: u32) -> bool {
-        self.disk_wanted(id).is_some()
+        matches!(self.disk_wish(id), DiskWish::To(_) | DiskWish::Soon)
     }
 
     /// Whether what is evicted from a segment is to have a copy on a disk first.
     pub(super) fn saves_first(&self, segment: u32) -> bool {
         let share = self.space.get(segment);
         let is_kept = self.settings.offload.is_some_and(|offload| !offload.force_evict);
-        is_kept && share.is_some_and(|it| self.space.disks_for(it.spec.client, 1).next().is_some())
+        let has_disk = |client| {
+            self.space.disks_for(client, 1).next().is_some()
+                || self.space.has_disk_soon(client, 1, self.now_ms)
+        };
+        is_kept && share.is_some_and(|share| has_disk(share.spec.client))
     }
 
     /// The replicas that go together with one: its group's on this shard, or it alone.
@@ -85,7 +81,7 @@ impl KeyShard {
             return true;
         };
         let going = self.going_with(id);
-        if going.iter().all(|id| self.disk_wanted(*id).is_none()) {
+        if !going.iter().any(|id| self.is_disk_wanted(*id)) {
             return true;
         }
         !self.demote(&going, true, &offload) && offload.force_evict
@@ -96,12 +92,13 @@ impl KeyShard {
     fn demote(&mut self, going: &[u32], is_victim: bool, offload: &OffloadSettings) -> bool {
         let mut begun = false;
         for id in going {
-            if let Some(disk) = self.disk_wanted(*id) {
-                if !self.may_demote(*id, offload) {
-                    break;
+            match self.disk_wish(*id) {
+                DiskWish::To(disk) if self.may_demote(*id, offload) => {
+                    self.begin_demotion(*id, disk, is_victim);
+                    begun = true;
                 }
-                self.begin_demotion(*id, disk, is_victim);
-                begun = true;
+                DiskWish::To(_) | DiskWish::Soon => break,
+                DiskWish::None | DiskWish::Refused(_) => {}
             }
         }
         begun
@@ -164,6 +161,16 @@ impl KeyShard {
             match ended.is_taken {
                 true => self.bury(ended.disk, hash, ended.generation),
                 false => self.give_budget_back(&ended),
+            }
+        }
+    }
+
+    /// The disk that was to have a copy has one.
+    pub(super) fn end_needless_demotion(&mut self, object: u32) {
+        if let Some(ended) = self.end_demotion(object) {
+            self.counters.demotions.revoked += 1;
+            if !ended.is_taken {
+                self.give_budget_back(&ended);
             }
         }
     }
@@ -234,7 +241,7 @@ impl KeyShard {
     /// no more may be copied now.
     pub(super) fn prepare(&mut self, next: u32, offload: &OffloadSettings) -> bool {
         let going = self.going_with(next);
-        if going.iter().any(|id| self.disk_wanted(*id).is_some()) {
+        if going.iter().any(|id| self.is_disk_wanted(*id)) {
             return self.demote(&going, true, offload);
         }
         self.make_ready(next);

@@ -11,7 +11,6 @@ use crate::key::{check_key, hash_key};
 use crate::key_events::KeyChange;
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::list_name::ListName;
-use crate::object::Flags;
 use crate::slab::NONE;
 use crate::tenant::TenantLane;
 use crate::tombstone::Tombstone;
@@ -283,7 +282,9 @@ impl KeyShard {
         copy: &AnnouncedCopy<'_>,
         is_current: bool,
     ) -> Result<(), Status> {
-        if self.has_copy(object, copy.generation, copy.address) {
+        // Also where it lies twice: a refusal would make both void.
+        let known = self.copy_of(object).map(|id| self.replicas[id].generation);
+        if known == Some(copy.generation) {
             return Ok(());
         }
         let is_long = self.replicas.chain(self.keys[object].first).any(|id| {
@@ -293,13 +294,12 @@ impl KeyShard {
         // What was moved or promoted has another generation than its copy, and the same bytes.
         let is_of_it = is_current || !self.has_changed_for(disk, self.keys[object].hash());
         let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;
-        let is_free =
-            self.copy_of(object).is_none() && !self.keys[object].flags.has(Flags::DEMOTING);
         let is_void = self.tombstones.is_void(disk, self.keys[object].hash(), copy.generation);
-        if !is_same || !is_free || is_void {
+        if !is_same || known.is_some() || is_void {
             return Err(Status::ObjectNotFound);
         }
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
+        self.end_needless_demotion(object);
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl KeyShard {
         }
         match self.disk_wish(id) {
             DiskWish::None => DiskOutcome::Settled,
-            DiskWish::To(_) => DiskOutcome::NotWritten,
+            DiskWish::To(_) | DiskWish::Soon => DiskOutcome::NotWritten,
             DiskWish::Refused(_) => DiskOutcome::OverBudget,
         }
     }

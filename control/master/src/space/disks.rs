@@ -22,6 +22,12 @@ impl Space {
         disks.filter(move |(_, share)| share.spec.client == client && share.takes_copies(bytes))
     }
 
+    /// Whether a client has a disk that is going to take a copy of so many bytes.
+    pub(crate) fn has_disk_soon(&self, client: u128, bytes: u64, now_ms: u64) -> bool {
+        let mut disks = self.disks.iter().filter_map(|disk| self.get(*disk));
+        disks.any(|share| share.spec.client == client && share.takes_copies_soon(bytes, now_ms))
+    }
+
     /// Identity of a disk; 0 if it is not known.
     pub(crate) fn disk_id(&self, disk: u32) -> u128 {
         self.get(disk).map_or(0, |share| share.spec.id)

@@ -217,3 +217,29 @@ fn a_put_that_is_under_way_leaves_what_a_disk_has_until_it_ends() {
         assert_eq!(stage.tombstones(), void);
     }
 }
+
+#[test]
+fn an_announced_copy_ends_the_demotion_that_was_to_make_one() {
+    let mut stage = Stage::with_disk(offload(), 2);
+    stage.put("k");
+    stage.put("other");
+    stage.tick();
+    assert!(stage.shard.demotions.len() > 0, "look-ahead begins before the disk is heard");
+    let generation = stage.generation("k");
+    assert_eq!(stage.announce("k", generation, true), 0);
+    assert_eq!(stage.lies_in("k"), [0, DISK]);
+    assert!(stage.take_demotions().iter().all(|task| &*task.key != b"k"));
+    stage.put("more");
+    assert_eq!(stage.lies_in("k"), [DISK], "its memory goes at once");
+    assert_eq!(stage.tombstones(), []);
+}
+
+#[test]
+fn a_copy_that_lies_twice_is_refused_in_neither_place() {
+    let mut stage = Stage::with_disk(offload(), 4);
+    stage.put("k");
+    let generation = stage.generation("k");
+    assert_eq!(stage.announce_at("k", generation, 1, false), 0);
+    assert_eq!(stage.announce_at("k", generation, 2, true), 0, "a refusal makes both void");
+    assert_eq!(stage.lies_in("k"), [0, DISK]);
+}

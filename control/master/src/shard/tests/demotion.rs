@@ -83,6 +83,17 @@ impl Stage {
     }
 
     pub(super) fn announce(&mut self, key: &str, generation: u64, is_last: bool) -> i32 {
+        self.announce_at(key, generation, 1, is_last)
+    }
+
+    /// Announces a copy in a segment of the log.
+    pub(super) fn announce_at(
+        &mut self,
+        key: &str,
+        generation: u64,
+        sequence: u32,
+        is_last: bool,
+    ) -> i32 {
         let copy = AnnouncedCopy {
             key: key.as_bytes(),
             group: "",
@@ -90,7 +101,7 @@ impl Stage {
             payload_bytes: PAYLOAD_BYTES,
             checksum: 1,
             writer: WRITER,
-            address: address(1),
+            address: address(sequence),
         };
         let disk = self.shard.space.disks()[0];
         let (shard, now_ms) = (&mut self.shard, self.now_ms);
@@ -498,4 +509,35 @@ fn what_is_being_replaced_is_saved_too_for_its_writer_may_never_end() {
     }
     assert_eq!(stage.revoke(WRITER, "a"), 0);
     assert!(stage.holds("a"), "it was acknowledged, and its successor was not");
+}
+
+#[test]
+fn nothing_goes_without_a_copy_before_the_owner_of_a_disk_has_answered_for_it() {
+    let mut stage = Stage::with_disk(offload(), 10);
+    stage.apply(&SegmentEvent::Draining { index: DISK });
+    for key in 0..10 {
+        assert_eq!(stage.put(&format!("{key}")), 0);
+    }
+    stage.tick();
+    assert!(stage.take_demotions().is_empty(), "the disk takes none yet");
+    assert_eq!(stage.put("more"), code(Status::NoAvailableHandle));
+    stage.apply(&SegmentEvent::Resumed { index: DISK });
+    stage.tick();
+    let tasks = stage.take_demotions();
+    assert!(!tasks.is_empty());
+    for task in tasks {
+        assert_eq!(stage.end_demotion(&task, 0, address(1)), 0);
+    }
+    assert_eq!(stage.put("more"), 0);
+    assert_eq!(stage.shard.counters().evicted_keys, 0);
+}
+
+#[test]
+fn a_disk_whose_owner_never_answers_for_it_keeps_nothing_in_memory() {
+    let mut stage = Stage::with_disk(offload(), 2);
+    stage.apply(&SegmentEvent::Draining { index: DISK });
+    assert_eq!([stage.put("a"), stage.put("b")], [0, 0]);
+    assert_eq!(stage.put("c"), code(Status::NoAvailableHandle));
+    stage.now_ms += crate::limits::DISK_UNCONFIRMED_MS;
+    assert_eq!(stage.put("c"), 0);
 }
