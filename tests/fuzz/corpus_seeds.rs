@@ -22,7 +22,8 @@ use perigee_schemas::session::{Hello, Role, encode_failure};
 use perigee_schemas::trace::{ServiceTimes, TraceContext};
 use perigee_schemas::{Identity, PartLayout, Status, master as rpc, mover};
 use perigee_ssd::format::{
-    Entry, EntryKind, Footer, Labels, SegmentHeader, SegmentTrailer, Summary, Superblock,
+    BlockRoom, Entry, EntryKind, Footer, Labels, SEAL_BYTES, SegmentHeader, SegmentTrailer,
+    Summary, Superblock,
 };
 
 type Builder = FlatBufferBuilder<'static>;
@@ -68,8 +69,8 @@ fn main() -> std::io::Result<()> {
     let layout = PartLayout { payload_bytes: 12, part_bytes: 5 };
     let part = RecordPart { layout, checksum: 7, number: 1 };
     write(&corpus, "record", "commit_of_a_part", &record(RecordOp::Commit, Some(part)))?;
-    for (choice, (name, structure)) in disk().into_iter().enumerate() {
-        write(&corpus, "disk", name, &[&[choice as u8], structure.as_slice()].concat())?;
+    for (choice, name, structure) in disk() {
+        write(&corpus, "disk", name, &[&[choice], structure.as_slice()].concat())?;
     }
     for (name, traceparent) in [("version_0", TRACEPARENT), ("later", TRACEPARENT_OF_LATER)] {
         write(&corpus, "traceparent", name, traceparent.as_bytes())?;
@@ -183,8 +184,9 @@ fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Res
     std::fs::write(folder.join(name), bytes)
 }
 
-/// One structure of each kind, in the order in which the disk decoder numbers them.
-fn disk() -> [(&'static str, Vec<u8>); 5] {
+/// One structure of each kind, and those of an encrypted disk, with the numbers that the disk
+/// decoder gives them: a body of a structure that is encrypted itself has its seal from there.
+fn disk() -> [(u8, &'static str, Vec<u8>); 8] {
     let (disk, sequence, segment_bytes) = (Identity(7), 3, 16 << 20);
     let labels = Labels { key: b"key".to_vec(), tenant: b"a".to_vec(), group: b"g".to_vec() };
     let object = EntryKind::Object {
@@ -199,19 +201,28 @@ fn disk() -> [(&'static str, Vec<u8>); 5] {
     let entry = |hash, kind| Entry { hash, generation: 9, kind };
     let entries = vec![entry(1, object), entry(2, tombstone)];
     let cluster = "mooncake_cluster".to_owned();
+    let (serial, segments, void_before, key_check) = (1, 4, 2, None);
     let superblock =
-        Superblock { disk, cluster, serial: 1, segment_bytes, segments: 4, void_before: 2 };
-    let header = SegmentHeader { disk, sequence, segment_bytes };
+        Superblock { disk, cluster, serial, segment_bytes, segments, void_before, key_check };
+    let encrypted = Superblock { key_check: Some(u128::MAX / 3), ..superblock.clone() };
+    let header = SegmentHeader { disk, sequence, segment_bytes, salt: None };
+    let salted = SegmentHeader { salt: Some(u128::MAX / 5), ..header };
     let summary =
         Summary { disk, sequence, batch: 0, batch_bytes: 16_384, entries: entries.clone() };
     let footer = Footer { disk, sequence, entries };
     let trailer = SegmentTrailer { disk, sequence, footer_offset: 20_480, footer_bytes: 4096 };
+    let beside = SegmentTrailer { footer_offset: 20_400, footer_bytes: 4080, ..trailer };
+    let beside = without_padding(beside.encode(BlockRoom::BesideTag));
+    let room = BlockRoom::Whole;
     [
-        ("superblock", without_padding(superblock.encode())),
-        ("segment_header", without_padding(header.encode())),
-        ("summary", without_padding(summary.encode())),
-        ("footer", without_padding(footer.encode())),
-        ("trailer", without_padding(trailer.encode())),
+        (0, "superblock", without_padding(superblock.encode())),
+        (1, "segment_header", without_padding(header.encode())),
+        (2, "summary", without_padding(summary.encode(room))),
+        (3, "footer", without_padding(footer.encode(room))),
+        (4, "trailer", without_padding(trailer.encode(room))),
+        (0, "superblock_encrypted", without_padding(encrypted.encode())),
+        (1, "segment_header_encrypted", without_padding(salted.encode())),
+        (14, "trailer_encrypted", beside[SEAL_BYTES..].to_vec()),
     ]
 }
 

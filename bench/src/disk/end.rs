@@ -13,7 +13,9 @@ use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{CallReply, Environment, Shard, ShardEnvironment, ShardOptions};
 use perigee_ssd::format::Labels;
 use perigee_ssd::log::NewObject;
-use perigee_ssd::{Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, WriteError, image};
+use perigee_ssd::{
+    Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, StorageKey, WriteError, image,
+};
 
 use super::settings::DiskLoad;
 use crate::error::BenchError;
@@ -69,8 +71,8 @@ impl Drop for RunFolder {
 }
 
 impl DiskEnd {
-    /// A shard and an empty disk on it.
-    pub(super) fn start(settings: &DiskLoad) -> Result<Self, BenchError> {
+    /// A shard and an empty disk on it, encrypted if there is a key.
+    pub(super) fn start(settings: &DiskLoad, key: Option<StorageKey>) -> Result<Self, BenchError> {
         let folder = RunFolder::make(&settings.path)?;
         let (send, started) = channel();
         let main = move |environment: ShardEnvironment| async move {
@@ -87,6 +89,7 @@ impl DiskEnd {
             capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
+            key,
             on_event: Arc::new(|_| ()),
         };
         let opening = Disk::open::<ShardEnvironment>(&shard.mailbox(), options);

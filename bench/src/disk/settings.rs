@@ -19,6 +19,9 @@ pub(super) const APPEND: &str = "append";
 /// Appends as the owner of a disk makes them: many objects in a call.
 pub(super) const DEMOTE: &str = "demote";
 pub(super) const READ: &str = "read";
+/// The same of a disk that is encrypted.
+pub(super) const ENCRYPTED: [(&str, &str); 3] =
+    [(APPEND, "append encrypted"), (DEMOTE, "demote encrypted"), (READ, "read encrypted")];
 pub(super) const GET: &str = "get";
 /// A get by the disk's owner itself; measured with [`GET`].
 pub(super) const GET_OWN: &str = "get own";
@@ -42,6 +45,12 @@ const LOAD: &[Flag] = &[
     .within(0, DEPTH_MAX),
     settings::DURATION,
     Flag::new("fio", ValueKind::Bool, "true", "Hold rows against fio where it is installed"),
+    Flag::new(
+        "encrypted",
+        ValueKind::Bool,
+        "false",
+        "Take append, demote and read with encrypted objects, too, held against a disk without a key",
+    ),
     settings::ROUNDS,
 ];
 
@@ -60,6 +69,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench disk --path /mnt/ssd",
     "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
     "perigee bench disk --path /mnt/ssd --operation get   # by clients, not the log",
+    "perigee bench disk --path /mnt/ssd --operation read --encrypted   # what a key costs",
 ];
 
 /// The settings of one run.
@@ -73,6 +83,7 @@ pub(super) struct DiskLoad {
     pub(super) span: Span,
     pub(super) rounds: u32,
     pub(super) with_fio: bool,
+    pub(super) encrypted: bool,
 }
 
 impl DiskLoad {
@@ -96,6 +107,7 @@ impl DiskLoad {
             span: settings::duration(settings),
             rounds: settings.integer("rounds"),
             with_fio: settings.bool("fio"),
+            encrypted: settings.bool("encrypted"),
         };
         read.check()?;
         Ok(read)

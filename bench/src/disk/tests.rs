@@ -2,6 +2,7 @@
 
 use perigee_flags::ProcessEnvironment;
 
+use super::settings::ENCRYPTED;
 use crate::report::Report;
 
 fn run(words: &[&str]) -> Result<Report, String> {
@@ -21,6 +22,7 @@ fn rows_are_taken_and_the_folder_is_left_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = format!("--path={}", folder.path().display());
     let words = ["--pool=64MiB", "--duration=200ms", "--rounds=2", "--fio=false", "--format=json"];
+    let words = [&words[..], &["--encrypted"]].concat();
     let report = run(&[&[path.as_str()], &words[..]].concat()).unwrap();
     let rows: Vec<_> = report
         .rows
@@ -32,7 +34,11 @@ fn rows_are_taken_and_the_folder_is_left_as_it_was() {
     let appends = [writes("append", 8), writes("demote", 4)].concat();
     let gets = |kib| ["get", "get own"].map(|of| [(of, kib, 8), (of, kib, 64)]).concat();
     let gets = [gets(128), gets(1024)].concat();
-    assert_eq!(rows, [&appends[..], &reads(128), &reads(1024), &gets].concat());
+    let plain = [&appends[..], &reads(128), &reads(1024)].concat();
+    let name = |of| ENCRYPTED.iter().find(|(plain, _)| *plain == of).map(|(_, name)| *name);
+    let encrypted = plain.iter().filter_map(|(of, kib, depth)| Some((name(*of)?, *kib, *depth)));
+    let encrypted: Vec<_> = encrypted.collect();
+    assert_eq!(rows, [&plain[..], &encrypted, &gets].concat());
     assert!(report.rows.iter().all(|row| row.corrupt == 0));
     assert!(report.rows.iter().all(|row| row.rate.average > 0.0));
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left");

@@ -38,6 +38,7 @@ impl TierEnd {
             capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
+            key: None,
         };
         let owner = open_store_with(&address, TIER_MEMORY_BYTES, Route::SameProcess, Some(disks))?;
         let reader = open_store_with(&address, 0, Route::Tcp, None)?;

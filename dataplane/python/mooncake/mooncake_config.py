@@ -33,6 +33,7 @@ _DEFAULTS: dict[str, Any] = {
     "device_name": "",
     "enable_ssd_offload": False,
     "ssd_offload_path": "",
+    "ssd_key_file": "",
     "tenant_id": "default",
     "enable_client_http_server": False,
     "client_http_port": DEFAULT_CLIENT_HTTP_PORT,
@@ -47,6 +48,7 @@ _ENVIRONMENT = {
     "device_name": "MOONCAKE_DEVICE",
     "enable_ssd_offload": "MOONCAKE_OFFLOAD_ENABLED",
     "ssd_offload_path": "MOONCAKE_OFFLOAD_FILE_STORAGE_PATH",
+    "ssd_key_file": "PERIGEE_SSD_KEY_FILE",
     "tenant_id": "MOONCAKE_TENANT_ID",
     "enable_client_http_server": "MOONCAKE_ENABLE_CLIENT_HTTP_SERVER",
     "client_http_port": "MOONCAKE_CLIENT_HTTP_PORT",
@@ -152,6 +154,7 @@ class MooncakeConfig:
     tenant_id: str = "default"
     enable_client_http_server: bool = False
     client_http_port: int = DEFAULT_CLIENT_HTTP_PORT
+    ssd_key_file: str = ""
 
     def __post_init__(self) -> None:
         for field in _REQUIRED:
@@ -166,6 +169,7 @@ class MooncakeConfig:
             logger.warning("Unrecognised protocol %r; the client decides at setup", self.protocol)
         self.device_name = self.device_name or ""
         self.ssd_offload_path = self.ssd_offload_path or ""
+        self.ssd_key_file = self.ssd_key_file or ""
         self.tenant_id = self.tenant_id or _DEFAULTS["tenant_id"]
         self.enable_ssd_offload = parse_bool(self.enable_ssd_offload, "enable_ssd_offload")
         self.enable_client_http_server = parse_bool(

@@ -70,6 +70,7 @@ class MooncakeStoreService:
             "master_server_addr": config.master_server_address,
             "enable_ssd_offload": config.enable_ssd_offload,
             "ssd_offload_path": config.ssd_offload_path,
+            "ssd_key_file": config.ssd_key_file,
             "tenant_id": config.tenant_id,
             "enable_client_http_server": config.enable_client_http_server,
             "client_http_port": config.client_http_port,

@@ -82,15 +82,24 @@ fn mismatch(detail: &str) -> PyErr {
     ))
 }
 
-/// The disks that are asked for, and a notice if a path is given for none.
-fn disks(is_wanted: bool, path: &str) -> Result<(Option<DiskSettings>, Vec<String>), SetupError> {
+/// The disks that are asked for, and a notice if a path or a key is given for none.
+fn disks(
+    is_wanted: bool,
+    path: &str,
+    key_file: &str,
+) -> Result<(Option<DiskSettings>, Vec<String>), SetupError> {
     if is_wanted {
-        let read = DiskSettings::read(path, &Variables::new(&Variables::of_process));
+        let variables = Variables::new(&Variables::of_process);
+        let read = DiskSettings::read(path, key_file, &variables);
         let settings = read.map_err(|error| invalid(format!("setup(): {error}")))?;
         return Ok((Some(settings), Vec::new()));
     }
-    let notice = "setup(ssd_offload_path=...) has no effect without enable_ssd_offload=True";
-    Ok((None, if path.is_empty() { Vec::new() } else { vec![notice.to_owned()] }))
+    let given = [("ssd_offload_path", path), ("ssd_key_file", key_file)];
+    let given = given.into_iter().filter(|(_, value)| !value.is_empty());
+    let notices = given.map(|(name, _)| {
+        format!("setup({name}=...) has no effect without enable_ssd_offload=True")
+    });
+    Ok((None, notices.collect()))
 }
 
 /// A client that lends nothing, on the host of `server_address`, of the tenant of the node daemon

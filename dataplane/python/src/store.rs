@@ -185,7 +185,7 @@ impl StoreClient {
     /// setup(local_hostname, metadata_server, global_segment_size, local_buffer_size, protocol,
     /// rdma_devices, master_server_addr, engine=None, enable_ssd_offload=False,
     /// ssd_offload_path="", tenant_id="default", enable_client_http_server=False,
-    /// client_http_port=9300) -> int
+    /// client_http_port=9300, ssd_key_file="") -> int
     /// setup(config: dict) -> int
     ///
     /// Join the cluster. Sizes are bytes; in the dict form they may be texts like "4gb", and

@@ -87,6 +87,7 @@ def test_file_with_the_required_fields_has_the_documented_defaults(tmp_path):
         device_name="",
         enable_ssd_offload=False,
         ssd_offload_path="",
+        ssd_key_file="",
         tenant_id="default",
         enable_client_http_server=False,
         client_http_port=9300,

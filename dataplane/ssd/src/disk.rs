@@ -23,6 +23,7 @@ mod reader;
 mod registered_stages;
 mod scanning;
 mod segment_writer;
+mod span;
 mod status;
 mod tombstone_queue;
 mod write_queue;

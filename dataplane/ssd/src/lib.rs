@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod answer;
+mod cipher;
 mod disk;
 pub mod format;
 mod free_ranges;
@@ -19,6 +20,7 @@ mod platter;
 pub mod recovery;
 mod source;
 mod stage;
+mod storage_key;
 
 pub use answer::{Answer, Unanswered};
 pub use disk::{
@@ -28,3 +30,4 @@ pub use disk::{
 };
 pub use source::ImageSource;
 pub use stage::StagedBytes;
+pub use storage_key::{StorageKey, StorageKeyError};

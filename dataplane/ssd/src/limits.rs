@@ -94,6 +94,8 @@ pub(crate) const WRITE_RETRY: Duration = Duration::from_secs(30);
 pub(crate) const READ_ERRORS_MAX: usize = 3;
 /// ... within this time before a disk is not used any more.
 pub(crate) const READ_ERRORS_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is said at most that blocks do not verify.
+pub(crate) const FORGED_PAUSE: Duration = Duration::from_secs(60);
 /// Bytes of a segment, where the capacity allows.
 pub(crate) const SEGMENT_BYTES_USUAL: u32 = 256 << 20;
 /// Segments that a small disk is divided into.

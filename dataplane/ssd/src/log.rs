@@ -29,11 +29,12 @@ pub struct SegmentStart {
     pub slot: u32,
     /// The number of the segment.
     pub sequence: u32,
-    /// One block.
+    /// Whole blocks of the disk.
     pub header: Vec<u8>,
 }
 
-/// A read: `bytes` at `offset` of the file, whole blocks, of which the image starts at `skip`.
+/// A read: `bytes` at `offset` of the file, whole blocks. The image starts at `skip` of what they
+/// have of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
     /// The segment, for [`Log::end_read`].
@@ -66,6 +67,7 @@ pub struct Log {
 struct Starting {
     slot: u32,
     sequence: u32,
+    salt: Option<u128>,
     recycled: Option<u32>,
 }
 
@@ -105,11 +107,11 @@ impl Log {
     }
 
     /// Begins a segment in a free file, or in that of the oldest segment, which cannot be read any
-    /// more from now on.
+    /// more from now on. The key of an encrypted one is made from `salt`, which must be random.
     ///
     /// # Errors
     /// `Busy` while the oldest segment is in use; `Closed` for good. `Full` if a segment is open.
-    pub fn start(&mut self) -> Result<SegmentStart, LogError> {
+    pub fn start(&mut self, salt: u128) -> Result<SegmentStart, LogError> {
         if self.open.is_some() || self.starting.is_some() {
             return Err(LogError::Full);
         }
@@ -119,9 +121,10 @@ impl Log {
         let (slot, recycled) = self.segments.take_slot(self.superblock.segments)?;
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.starting = Some(Starting { slot, sequence, recycled });
+        let salt = self.superblock.key_check.map(|_| salt);
+        self.starting = Some(Starting { slot, sequence, salt, recycled });
         let (disk, segment_bytes) = (self.superblock.disk, self.superblock.segment_bytes);
-        let header = SegmentHeader { disk, sequence, segment_bytes }.encode();
+        let header = SegmentHeader { disk, sequence, segment_bytes, salt }.encode();
         Ok(SegmentStart { slot, sequence, header })
     }
 
@@ -130,9 +133,10 @@ impl Log {
     /// removals after the master has forgotten them reach no tombstone.
     pub fn started(&mut self) -> Option<u32> {
         let starting = self.starting.take()?;
-        self.segments.add(starting.sequence, starting.slot);
+        self.segments.add(starting.sequence, starting.slot, starting.salt);
         if starting.sequence >= self.superblock.void_before {
-            self.open = Some(OpenSegment::new(starting.sequence, starting.slot));
+            let room = self.superblock.room();
+            self.open = Some(OpenSegment::new(starting.sequence, starting.slot, room));
         }
         starting.recycled
     }
@@ -163,7 +167,7 @@ impl Log {
     /// # Errors
     /// `TooLarge` or `Labels`.
     pub fn check_object(&self, object: &NewObject) -> Result<(), LogError> {
-        open_segment::check_object(object, self.superblock.segment_bytes)
+        open_segment::check_object(object, &self.superblock)
     }
 
     /// Places a batch: first the objects, then the tombstones, in the open segment.
@@ -286,16 +290,29 @@ impl Log {
         self.open.iter().flat_map(OpenSegment::tombstones_in_flight)
     }
 
+    /// What the key of a segment is made from; none if it has gone or is not encrypted.
+    pub fn salt(&self, sequence: u32) -> Option<u128> {
+        self.segments.salt(sequence)
+    }
+
+    /// The file of a segment, which stays until [`Log::end_read`].
+    pub(crate) fn hold(&mut self, sequence: u32) -> Option<u32> {
+        self.segments.hold(sequence)
+    }
+
     /// The read of an object's image, unless its segment has gone. [`Log::end_read`] must follow.
     pub fn read(&mut self, address: DiskAddress, image_bytes: u32) -> Option<Read> {
-        let end = address.offset.checked_add(image_bytes)?;
-        if address.sequence < self.superblock.void_before || end > self.superblock.segment_bytes {
+        let end = address.offset.checked_add(image_bytes.max(1))?;
+        let room = self.superblock.room();
+        let batches = room.first_batch()..=self.superblock.log_bytes();
+        let is_void = address.sequence < self.superblock.void_before;
+        if is_void || !batches.contains(&address.offset) || !batches.contains(&end) {
             return None;
         }
         let slot = self.segments.hold(address.sequence)?;
-        let offset = address.offset / BLOCK_BYTES * BLOCK_BYTES;
-        let bytes = end.next_multiple_of(BLOCK_BYTES) - offset;
-        let skip = address.offset - offset;
+        let offset = room.on_disk(address.offset);
+        let bytes = room.on_disk(end - 1) + BLOCK_BYTES - offset;
+        let skip = address.offset % room.bytes();
         Some(Read { sequence: address.sequence, slot, offset, bytes, skip })
     }
 

@@ -8,11 +8,13 @@ use perigee_schemas::Identity;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::extent_bytes;
 
+use crate::cipher::LogKey;
 use crate::format::{Labels, SUPERBLOCK_FILE_BYTES, Superblock};
 use crate::image;
-use crate::limits::SEGMENT_BYTES_MIN;
+use crate::limits::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 use crate::log::{Log, NewObject, PlacedBatch, SegmentEnd, Tombstone, Written};
 use crate::recovery::{Recovery, SegmentScan, Survivor};
+use crate::storage_key::StorageKey;
 
 const SECTOR_BYTES: u32 = 512;
 pub(crate) const CLUSTER: &str = "tests";
@@ -67,6 +69,7 @@ impl PlatterFile {
 /// The files of a disk.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Platter {
+    key: Option<LogKey>,
     superblock: PlatterFile,
     slots: BTreeMap<u32, PlatterFile>,
 }
@@ -86,6 +89,34 @@ impl Platter {
 
     pub(crate) fn slots(&self) -> Vec<u32> {
         self.slots.keys().copied().collect()
+    }
+
+    /// What blocks of a segment of a log become on this disk.
+    pub(crate) fn encoded(&self, log: &Log, sequence: u32, first: u32, bytes: Vec<u8>) -> Vec<u8> {
+        match &self.key {
+            None => bytes,
+            Some(key) => {
+                let salt = log.salt(sequence).expect("the segment is there");
+                key.segment(sequence, salt).encrypted(first / BLOCK_BYTES, &bytes)
+            }
+        }
+    }
+
+    /// The blocks of a batch, and where they go.
+    pub(crate) fn blocks_of(
+        &self,
+        log: &Log,
+        batch: &PlacedBatch,
+        objects: &[NewObject],
+    ) -> (u32, Vec<u8>) {
+        let first = log.superblock().room().on_disk(batch.offset);
+        (first, self.encoded(log, batch.sequence, first, bytes_of(batch, objects)))
+    }
+
+    /// Writes a batch.
+    pub(crate) fn write_batch(&mut self, log: &Log, batch: &PlacedBatch, objects: &[NewObject]) {
+        let (offset, blocks) = self.blocks_of(log, batch, objects);
+        self.write(batch.slot, offset, &blocks);
     }
 
     /// Writes a superblock; the caller syncs or loses power.
@@ -138,13 +169,24 @@ pub(crate) fn superblock(segments: u32) -> Superblock {
         segment_bytes: SEGMENT_BYTES_MIN,
         segments,
         void_before: 0,
+        key_check: None,
     }
 }
 
 /// An empty log on an empty disk.
 pub(crate) fn format(segments: u32) -> (Platter, Log) {
-    let mut platter = Platter::default();
-    let superblock = superblock(segments);
+    format_with(segments, None)
+}
+
+/// The same with a key.
+pub(crate) fn format_encrypted(segments: u32) -> (Platter, Log) {
+    format_with(segments, Some(LogKey::new(&StorageKey::new([5; 32]), superblock(1).disk)))
+}
+
+fn format_with(segments: u32, key: Option<LogKey>) -> (Platter, Log) {
+    let key_check = key.as_ref().map(LogKey::check);
+    let mut platter = Platter { key, ..Platter::default() };
+    let superblock = Superblock { key_check, ..superblock(segments) };
     platter.write_superblock(&superblock);
     platter.sync_superblock();
     (platter, Log::new(superblock))
@@ -155,7 +197,7 @@ pub(crate) fn recover(platter: &Platter) -> (Log, Vec<Survivor>, Vec<u32>) {
     let superblock = Superblock::choose(&platter.superblock_file(), CLUSTER).expect("it is ours");
     let mut recovery = Recovery::new(superblock.clone());
     for slot in platter.slots() {
-        let mut scan = SegmentScan::new(&superblock);
+        let mut scan = SegmentScan::new(&superblock, platter.key.as_ref());
         while let Some(read) = scan.next_read() {
             scan.take(&platter.read(slot, read.offset, read.bytes));
         }
@@ -181,16 +223,22 @@ pub(crate) fn object(hash: u128, generation: u64, payload_bytes: u32) -> NewObje
     NewObject { hash, generation, payload_bytes, checksum, flags: 0, frequency: 0, labels }
 }
 
+/// A number that no other segment had.
+pub(crate) fn salt() -> u128 {
+    static SALTS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    SALTS.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into()
+}
+
 /// Starts a segment with all its steps: the one whose place it took.
 pub(crate) fn start(platter: &mut Platter, log: &mut Log) -> Option<u32> {
-    let start = log.start().expect("there is room");
+    let start = log.start(salt()).expect("there is room");
     platter.write(start.slot, 0, &start.header);
     platter.sync(start.slot);
     log.started()
 }
 
-/// The bytes of a batch.
-pub(crate) fn bytes_of(batch: &PlacedBatch, objects: &[NewObject]) -> Vec<u8> {
+/// The bytes of a batch in the log.
+fn bytes_of(batch: &PlacedBatch, objects: &[NewObject]) -> Vec<u8> {
     let mut bytes = vec![0; batch.bytes as usize];
     bytes[..batch.summary.len()].copy_from_slice(&batch.summary);
     for (object, placed) in objects.iter().zip(&batch.images) {
@@ -210,20 +258,23 @@ pub(crate) fn append(
     tombstones: &[Tombstone],
 ) -> Vec<Written> {
     let batch = log.append(objects, tombstones).expect("there is room");
-    platter.write(batch.slot, batch.offset, &bytes_of(&batch, objects));
+    platter.write_batch(log, &batch, objects);
     log.complete(&batch)
 }
 
 /// Writes footer and trailer up to some step of four.
-pub(crate) fn write_end(platter: &mut Platter, end: &SegmentEnd, steps: u64) {
+pub(crate) fn write_end(platter: &mut Platter, log: &Log, end: &SegmentEnd, steps: u64) {
+    let encoded = |offset, bytes: &[u8]| platter.encoded(log, end.sequence, offset, bytes.to_vec());
+    let footer = encoded(end.footer_offset, &end.footer);
+    let trailer = encoded(end.trailer_offset, &end.trailer);
     if steps > 0 {
-        platter.write(end.slot, end.footer_offset, &end.footer);
+        platter.write(end.slot, end.footer_offset, &footer);
     }
     if steps > 1 {
         platter.sync(end.slot);
     }
     if steps > 2 {
-        platter.write(end.slot, end.trailer_offset, &end.trailer);
+        platter.write(end.slot, end.trailer_offset, &trailer);
     }
     if steps > 3 {
         platter.sync(end.slot);
@@ -233,7 +284,7 @@ pub(crate) fn write_end(platter: &mut Platter, end: &SegmentEnd, steps: u64) {
 /// Seals the open segment with all its steps: the tombstones that are safe with it.
 pub(crate) fn seal(platter: &mut Platter, log: &mut Log) -> Vec<Tombstone> {
     let end = log.seal().expect("no batch is under way");
-    write_end(platter, &end, 4);
+    write_end(platter, log, &end, 4);
     log.sealed()
 }
 
@@ -249,7 +300,15 @@ pub(crate) fn reads(
     let Some(read) = log.read(address, image_bytes) else {
         return false;
     };
-    let bytes = platter.read(read.slot, read.offset, read.bytes);
+    let mut bytes = platter.read(read.slot, read.offset, read.bytes);
+    if let Some(key) = &platter.key {
+        let salt = log.salt(read.sequence).expect("the segment is held");
+        let cipher = key.segment(read.sequence, salt);
+        if !cipher.decrypt(read.offset / BLOCK_BYTES, &mut bytes, 0).is_empty() {
+            log.end_read(read.sequence);
+            return false;
+        }
+    }
     log.end_read(read.sequence);
     let Some(image) = bytes.get(read.skip as usize..) else {
         return false;

@@ -50,9 +50,11 @@ impl Recovery {
         match found {
             Found::Blank => self.segments.add_free(slot),
             Found::Foreign => self.leave_alone(slot),
-            Found::Segment { sequence, entries } => self.add_segment(slot, sequence, entries),
+            Found::Segment { sequence, salt, entries } => {
+                self.add_segment((slot, sequence, salt), entries);
+            }
             Found::Unsure { sequence } => {
-                self.add_segment(slot, sequence, Vec::new());
+                self.add_segment((slot, sequence, None), Vec::new());
                 self.doubtful_below = self.doubtful_below.max(sequence.saturating_add(1));
             }
         }
@@ -78,7 +80,11 @@ impl Recovery {
         (log, survivors)
     }
 
-    fn add_segment(&mut self, slot: u32, sequence: u32, entries: Vec<Entry>) {
+    fn add_segment(
+        &mut self,
+        (slot, sequence, salt): (u32, u32, Option<u128>),
+        entries: Vec<Entry>,
+    ) {
         // No number is used twice, so one of two such files is a copy that another hand made.
         if self.entries.contains_key(&sequence) {
             self.leave_alone(slot);
@@ -89,7 +95,7 @@ impl Recovery {
             self.segments.add_free(slot);
             return;
         }
-        self.segments.add(sequence, slot);
+        self.segments.add(sequence, slot, salt);
         self.entries.insert(sequence, entries);
     }
 

@@ -3,6 +3,7 @@
 //! stages of a disk lie in one piece of memory, whose size bounds them.
 #![expect(unsafe_code, reason = "it hands out parts of one piece of memory")]
 
+use crate::cipher::SegmentCipher;
 use crate::free_ranges::FreeRanges;
 use crate::limits::{BLOCK_BYTES, REGISTERED_BYTES, STAGE_LOOK};
 use perigee_memory::HostBuffer;
@@ -120,6 +121,22 @@ impl PooledStage {
     pub(crate) fn as_mut_slice(&mut self, bytes: usize) -> &mut [u8] {
         // SAFETY: the range was checked, and nothing else uses the stage.
         unsafe { std::slice::from_raw_parts_mut(self.place(0, bytes), bytes) }
+    }
+
+    /// Decrypts blocks that were read into bytes of it from `start` on, of the segment's block
+    /// `first` on, to the place `target`, which does not lie behind them. Returns those that do not
+    /// verify.
+    pub(crate) fn decrypt(
+        &self,
+        cipher: &SegmentCipher,
+        (first, target): (u32, usize),
+        (start, bytes): (usize, usize),
+    ) -> Vec<u32> {
+        let memory = self.place(target, start + bytes - target);
+        // SAFETY: the range was checked. The operation that has filled the blocks is over, and so
+        // are those for all before them; nothing reads any of it before this has returned.
+        let memory = unsafe { std::slice::from_raw_parts_mut(memory, start + bytes - target) };
+        cipher.decrypt(first, memory, start - target)
     }
 
     /// A message of some of its bytes, which keeps it.

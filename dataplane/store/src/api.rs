@@ -6,6 +6,7 @@ use std::env;
 
 pub use crate::disks::DiskSettings;
 pub use perigee_rpc::WriteForm;
+pub use perigee_ssd::StorageKey;
 
 /// Environment variable with the `host:port` of the master.
 pub const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";

@@ -158,6 +158,7 @@ impl Disks {
             capacity_bytes: settings.capacity_bytes,
             segment_bytes: settings.segment_bytes,
             cluster: settings.cluster.clone(),
+            key: settings.key.clone(),
             on_event: Arc::new(move |_| signal.ring()),
         };
         let opened = match shard.open(options).wait(DISK_OPEN_WAIT) {

@@ -41,7 +41,7 @@ mod unreachable;
 
 pub use api::{
     CallerRange, DiskSettings, GetRequest, PutRequest, RangeRequest, ReplicaInfo, ReplicateConfig,
-    SegmentId, SoftPinAction, StoreConfig,
+    SegmentId, SoftPinAction, StorageKey, StoreConfig,
 };
 pub use client::Store;
 pub use codes::count_or_code;

@@ -2,7 +2,7 @@
 //! Invariant: what is taken survives encoding.
 
 use perigee_ssd::format::{
-    Footer, SegmentHeader, SegmentTrailer, Structure, Summary, Superblock, seal,
+    BlockRoom, Footer, SegmentHeader, SegmentTrailer, Structure, Summary, Superblock, seal,
 };
 
 const STRUCTURES: [Structure; 5] = [
@@ -19,29 +19,37 @@ pub(super) fn disk(bytes: &[u8]) -> bool {
     let Some((choice, rest)) = bytes.split_first() else {
         return false;
     };
-    let choice = usize::from(*choice) % (2 * STRUCTURES.len());
+    let choice = usize::from(*choice) % (4 * STRUCTURES.len());
     let structure = STRUCTURES[choice % STRUCTURES.len()];
-    match choice < STRUCTURES.len() {
-        true => read(structure, rest),
-        false => read(structure, &seal(structure, rest)),
+    // As they are, or with the seal of a disk that is not encrypted or of one that is.
+    match choice / STRUCTURES.len() {
+        0 => read(structure, BlockRoom::Whole, rest),
+        1 => read(structure, BlockRoom::Whole, &seal(structure, 1, rest, BlockRoom::Whole)),
+        2 => read(structure, BlockRoom::BesideTag, &seal(structure, 1, rest, BlockRoom::BesideTag)),
+        _ => read(structure, BlockRoom::BesideTag, &seal(structure, 2, rest, BlockRoom::Whole)),
     }
 }
 
-fn read(structure: Structure, bytes: &[u8]) -> bool {
+fn read(structure: Structure, room: BlockRoom, bytes: &[u8]) -> bool {
     macro_rules! survives {
-        ($kind:ty) => {{
-            let Ok(taken) = <$kind>::decode(bytes) else {
+        ($kind:ty $(, $room:ident)?) => {{
+            let Ok(taken) = <$kind>::decode(bytes $(, $room)?) else {
                 return false;
             };
-            assert_eq!(<$kind>::decode(&taken.encode()).ok().as_ref(), Some(&taken));
+            let again = taken.encode($($room)?);
+            assert_eq!(<$kind>::decode(&again $(, $room)?).ok().as_ref(), Some(&taken));
             true
         }};
     }
     match structure {
         Structure::Superblock => survives!(Superblock),
         Structure::SegmentHeader => survives!(SegmentHeader),
-        Structure::Summary => survives!(Summary),
-        Structure::Footer => survives!(Footer),
-        Structure::Trailer => survives!(SegmentTrailer),
+        Structure::Summary => survives!(Summary, room),
+        Structure::Footer => {
+            let Ok(taken) = Footer::decode(bytes) else { return false };
+            assert_eq!(Footer::decode(&taken.encode(room)).ok().as_ref(), Some(&taken));
+            true
+        }
+        Structure::Trailer => survives!(SegmentTrailer, room),
     }
 }

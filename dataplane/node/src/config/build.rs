@@ -117,15 +117,16 @@ fn disks(
     environment: &ProcessEnvironment,
     warnings: &mut Vec<String>,
 ) -> Result<Option<DiskSettings>, FlagError> {
-    let path = settings.text("ssd_offload_path");
+    let (path, key_file) = (settings.text("ssd_offload_path"), settings.text("ssd_key_file"));
     if settings.bool("enable_offload") {
         let variable = |name: &str| environment.get(name).map(str::to_owned);
-        let disks = DiskSettings::read(path, &Variables::new(&variable));
+        let disks = DiskSettings::read(path, key_file, &Variables::new(&variable));
         return disks.map(Some).map_err(|error| FlagError::Conflict(error.to_string()));
     }
-    if settings.is_given("ssd_offload_path") {
-        let text = "Setting `ssd_offload_path` has no effect without enable_offload";
-        warnings.push(text.to_owned());
+    for name in ["ssd_offload_path", "ssd_key_file"] {
+        if settings.is_given(name) {
+            warnings.push(format!("Setting `{name}` has no effect without enable_offload"));
+        }
     }
     Ok(None)
 }

@@ -137,6 +137,13 @@ const MEMORY: &[Flag] = &[
          MOONCAKE_OFFLOAD_FILE_STORAGE_PATH, else /data/file_storage",
     ),
     Flag::new(
+        "ssd_key_file",
+        ValueKind::Text,
+        "",
+        "File of the key that disks are encrypted with, 32 bytes or 64 hexadecimal digits; empty \
+         takes PERIGEE_SSD_KEY_FILE, else disks are not encrypted",
+    ),
+    Flag::new(
         "start_offload_rpc_server",
         ValueKind::Bool,
         "true",

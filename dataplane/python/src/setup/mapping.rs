@@ -14,7 +14,7 @@ const IPC_SOCKET_NOTICE: &str = "setup(): ipc_socket_path has no effect; memory 
      shared without a socket, and setup_dummy() finds mooncake_client by its port";
 
 /// Known keys; those after the first of a row are other spellings of it.
-const KEYS: [&[&str]; 13] = [
+const KEYS: [&[&str]; 14] = [
     &["local_hostname"],
     &["metadata_server"],
     &["global_segment_size"],
@@ -25,6 +25,7 @@ const KEYS: [&[&str]; 13] = [
     &["ipc_socket_path"],
     &["enable_ssd_offload"],
     &["ssd_offload_path"],
+    &["ssd_key_file"],
     &["tenant_id"],
     &["enable_client_http_server"],
     &["client_http_port"],
@@ -97,8 +98,8 @@ impl Texts {
 pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupError> {
     let mut texts = Texts::read(config)?;
     let mut logged = std::mem::take(&mut texts.notices);
-    let (disks, notices) =
-        disks(texts.flag("enable_ssd_offload")?, &texts.text("ssd_offload_path", ""))?;
+    let (path, key_file) = (texts.text("ssd_offload_path", ""), texts.text("ssd_key_file", ""));
+    let (disks, notices) = disks(texts.flag("enable_ssd_offload")?, &path, &key_file)?;
     logged.extend(notices);
     if !texts.text("ipc_socket_path", "").is_empty() {
         logged.push(IPC_SOCKET_NOTICE.to_owned());

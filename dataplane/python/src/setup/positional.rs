@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use std::sync::Arc;
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "local_hostname",
     "metadata_server",
     "global_segment_size",
@@ -24,6 +24,7 @@ const NAMES: [&str; 13] = [
     "tenant_id",
     "enable_client_http_server",
     "client_http_port",
+    "ssd_key_file",
 ];
 const REQUIRED: usize = 7;
 
@@ -148,7 +149,8 @@ pub(super) fn parse(
     let http_port = values.port("client_http_port")?;
     let serve_http = values.flag("enable_client_http_server")?;
     let ssd_path = values.text("ssd_offload_path", "")?;
-    let (disks, notices) = disks(values.flag("enable_ssd_offload")?, &ssd_path)?;
+    let key_file = values.text("ssd_key_file", "")?;
+    let (disks, notices) = disks(values.flag("enable_ssd_offload")?, &ssd_path, &key_file)?;
     Ok(ParsedSetup {
         engine: values.engine()?,
         notices,

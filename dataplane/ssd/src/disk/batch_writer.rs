@@ -9,6 +9,7 @@ use super::file_use::FileUse;
 use super::folder::FileOf;
 use super::status::count;
 use super::write_queue::WriteTicket;
+use crate::limits::BLOCK_BYTES;
 use crate::log::{PlacedBatch, Tombstone, Written};
 use crate::stage::PooledStage;
 use perigee_schemas::disk_address::DiskAddress;
@@ -72,14 +73,19 @@ impl<E: Environment> DiskDriver<E> {
         begun: &mut u32,
     ) -> io::Result<()> {
         let progress = Rc::new(BatchProgress::default());
+        let (room, cipher) = (self.room(), self.cipher(batch.sequence)?);
         while *begun < batch.bytes && progress.failed.borrow().is_none() {
             let most = self.flow.begin_write(|| self.now()).await;
-            let bytes = piece_bytes(batch.bytes - *begun, most);
+            let bytes = piece_bytes(batch.bytes - *begun, room.in_log(most));
+            let (offset, blocks) = (room.on_disk(batch.offset + *begun), room.on_disk(bytes));
             // Reads leave some memory to writes, so that this ends soon.
-            let mut stage = self.stages.wait(&self.environment, bytes as usize).await;
+            let mut stage = self.stages.wait(&self.environment, blocks as usize).await;
             self.register(&stage);
             fill(batch, outgoing, *begun, stage.as_mut_slice(bytes as usize));
-            self.begin_piece(file, (Arc::new(stage), bytes), batch.offset + *begun, &progress);
+            if let Some(cipher) = &cipher {
+                cipher.encrypt(offset / BLOCK_BYTES, stage.as_mut_slice(blocks as usize));
+            }
+            self.begin_piece(file, (Arc::new(stage), bytes), offset, &progress);
             *begun += bytes;
         }
         self.bell.until(|| (progress.under_way.get() == 0).then_some(())).await;
@@ -96,10 +102,11 @@ impl<E: Environment> DiskDriver<E> {
         progress.under_way.set(progress.under_way.get() + 1);
         let (driver, file, progress) = (self.clone(), file.clone(), progress.clone());
         self.environment.spawn(async move {
-            let message = stage.message(0, bytes as usize);
+            let blocks = driver.room().on_disk(bytes);
+            let message = stage.message(0, blocks as usize);
             let writing = file.write_at(message, u64::from(offset));
             match driver.timed(FileUse::Write, writing).await {
-                Ok(()) => count(&driver.cells.counters.written_bytes, bytes.into()),
+                Ok(()) => count(&driver.cells.counters.written_bytes, blocks.into()),
                 Err(error) => *progress.failed.borrow_mut() = Some(error),
             }
             drop(stage);

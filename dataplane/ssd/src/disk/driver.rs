@@ -16,7 +16,9 @@ use super::status::{DiskCells, count};
 use super::tombstone_queue::TombstoneQueue;
 use super::write_queue::WriteQueue;
 use crate::answer::AnswerPromise;
-use crate::limits::STALL_LOOK;
+use crate::cipher::{LogKey, SegmentCipher};
+use crate::format::BlockRoom;
+use crate::limits::{BLOCK_BYTES, FORGED_PAUSE, STALL_LOOK};
 use crate::log::Log;
 use crate::stage::{PooledStage, StagePool};
 use perigee_shard::Environment;
@@ -32,6 +34,7 @@ pub(super) struct DiskDriver<E: Environment> {
     pub(super) environment: E,
     pub(super) folder: Rc<DiskFolder<E>>,
     pub(super) log: RefCell<Log>,
+    pub(super) key: Option<LogKey>,
     pub(super) stages: Arc<StagePool>,
     registered: RegisteredStages,
     pub(super) flow: Flow,
@@ -52,6 +55,8 @@ pub(super) struct DiskDriver<E: Environment> {
     /// When each operation under way began.
     under_way: RefCell<BTreeMap<u64, (FileUse, Duration)>>,
     numbered: Cell<u64>,
+    /// When it was said last that blocks do not verify.
+    said_forged: Cell<Option<Duration>>,
     has_ended: Cell<bool>,
 }
 
@@ -59,7 +64,7 @@ impl<E: Environment> DiskDriver<E> {
     pub(super) fn new(
         environment: &E,
         folder: Rc<DiskFolder<E>>,
-        log: Log,
+        (log, key): (Log, Option<LogKey>),
         stages: Arc<StagePool>,
         on_event: OnDiskEvent,
     ) -> Rc<Self> {
@@ -68,6 +73,7 @@ impl<E: Environment> DiskDriver<E> {
             registered: RegisteredStages::of(&folder.path),
             folder,
             log: RefCell::new(log),
+            key,
             stages,
             flow: Flow::default(),
             bell: ChangeBell::default(),
@@ -84,6 +90,7 @@ impl<E: Environment> DiskDriver<E> {
             on_event,
             under_way: RefCell::default(),
             numbered: Cell::new(0),
+            said_forged: Cell::new(None),
             has_ended: Cell::new(false),
         });
         driver.cells.set_oldest(driver.log.borrow().oldest());
@@ -149,6 +156,21 @@ impl<E: Environment> DiskDriver<E> {
             FileUse::Write => self.health.borrow_mut().note_write_error(now, error),
         }
         self.publish();
+    }
+
+    /// Blocks do not verify under their key. Peers may ask for any, so it is said seldom.
+    pub(super) fn note_forged(&self, slot: u32, blocks: usize) {
+        count(&self.cells.counters.errors, blocks as u64);
+        let (now, said) = (self.now(), self.said_forged.get());
+        if said.is_some_and(|said| now.saturating_sub(said) < FORGED_PAUSE) {
+            return;
+        }
+        self.said_forged.set(Some(now));
+        tracing::warn!(
+            file = %self.folder.slot_path(slot).display(),
+            blocks,
+            "Blocks do not verify under their key: the disk is damaged, or was changed"
+        );
     }
 
     pub(super) fn note_written(&self) {
@@ -223,7 +245,36 @@ impl<E: Environment> DiskDriver<E> {
         self.folder.slots.borrow().get(&slot).cloned()
     }
 
-    /// Writes bytes of our own, whole blocks.
+    /// What blocks of the disk have of its log.
+    pub(super) fn room(&self) -> BlockRoom {
+        self.log.borrow().superblock().room()
+    }
+
+    /// What encrypts the blocks of a segment that is held; none if the disk is not encrypted.
+    pub(super) fn cipher(&self, sequence: u32) -> io::Result<Option<SegmentCipher>> {
+        let Some(key) = &self.key else { return Ok(None) };
+        // Never written as it is for want of a key.
+        let salt = self.log.borrow().salt(sequence).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Some(key.segment(sequence, salt)))
+    }
+
+    /// Writes whole blocks of a segment's log at an offset of its file.
+    pub(super) async fn put_log(
+        &self,
+        file: &FileOf<E>,
+        (sequence, offset): (u32, u32),
+        log: &[u8],
+    ) -> io::Result<()> {
+        match self.cipher(sequence)? {
+            None => self.put(file, log, offset).await,
+            Some(cipher) => {
+                let blocks = cipher.encrypted(offset / BLOCK_BYTES, log);
+                self.put(file, &blocks, offset).await
+            }
+        }
+    }
+
+    /// Writes bytes of our own as they are, whole blocks.
     pub(super) async fn put(&self, file: &FileOf<E>, bytes: &[u8], offset: u32) -> io::Result<()> {
         let writing = self.folder.write(&self.stages, file, bytes, offset);
         self.timed(FileUse::Write, writing).await?;

@@ -137,4 +137,7 @@ pub enum ReadError {
     /// The read failed.
     #[error("The disk has not read it: {0}")]
     Io(String),
+    /// Its encrypted bytes do not verify: the disk is damaged, or another hand has changed them.
+    #[error("The bytes on the disk are not those that were written there")]
+    Forged,
 }

@@ -7,10 +7,9 @@ use super::command::ListPromise;
 use super::driver::DiskDriver;
 use super::error::{ListError, ReadError};
 use super::listing::{ListCursor, Listing};
-use super::reader::SpanReading;
+use super::span::SpanReading;
 use crate::limits::{LIST_IDLE, READ_DEADLINE};
 use crate::recovery::{Found, SegmentScan};
-use perigee_schemas::disk_address::DiskAddress;
 use perigee_shard::{Environment, at_most};
 use std::rc::Rc;
 
@@ -67,7 +66,7 @@ impl<E: Environment> DiskDriver<E> {
             let wanted = self.with_listing(number, |listing| listing.wanted());
             let Some(sequence) = wanted.ok_or(ListError::Ended)? else { return Ok(()) };
             let entries = match self.scan_again(sequence).await? {
-                Found::Segment { sequence: found, entries } if found == sequence => entries,
+                Found::Segment { sequence: found, entries, .. } if found == sequence => entries,
                 // Another one has its place, or it does not verify: a miss.
                 _ => Vec::new(),
             };
@@ -77,23 +76,23 @@ impl<E: Environment> DiskDriver<E> {
 
     /// Reads the structures of a segment.
     async fn scan_again(self: &Rc<Self>, sequence: u32) -> Result<Found, ReadError> {
-        let mut scan = SegmentScan::new(self.log.borrow().superblock());
+        let mut scan = SegmentScan::new(self.log.borrow().superblock(), self.key.as_ref());
         while let Some(read) = scan.next_read() {
             if !self.takes_reads() {
                 return Err(ReadError::State(self.cells.state()));
             }
-            let address = DiskAddress { sequence, offset: read.offset };
-            let Some((span, hold)) = self.span(address, read.bytes) else {
+            let Some((span, hold)) = self.block_span(sequence, read) else {
                 return Ok(Found::Blank);
             };
             let bell = Rc::new(ChangeBell::default());
-            let reading = Rc::new(SpanReading::of(span, &bell));
+            // The scan decrypts by itself: it knows what to do with blocks that do not verify.
+            let reading = Rc::new(SpanReading::of(span, None, &bell));
             let end = self.now() + READ_DEADLINE;
             self.begin_readings(std::slice::from_ref(&reading), vec![hold], end).await;
             let is_over = bell.until(|| reading.is_over().then_some(()));
             let over = at_most(&self.environment, READ_DEADLINE, is_over).await;
             over.ok_or(ReadError::Late)?;
-            scan.take(reading.bytes(address, read.bytes)?.as_slice());
+            scan.take(reading.blocks()?.as_slice());
         }
         Ok(scan.into_found())
     }

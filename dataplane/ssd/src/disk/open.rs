@@ -11,7 +11,8 @@ use super::folder::{
 use super::options::{DiskOptions, DiskSpec};
 use super::scanning::scan_all;
 use super::status::DiskCells;
-use crate::format::{SUPERBLOCK_FILE_BYTES, Superblock};
+use crate::cipher::LogKey;
+use crate::format::{SUPERBLOCK_FILE_BYTES, Superblock, SuperblockError};
 use crate::limits::{
     CLUSTER_BYTES_MAX, FOLDER_TRIES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_BYTES_USUAL,
     SEGMENTS_MAX, SEGMENTS_MIN, SEGMENTS_WANTED, STAGE_BYTES_MAX,
@@ -47,8 +48,15 @@ pub(super) async fn open<E: Environment>(
     let stages = StagePool::new(STAGE_BYTES_MAX);
     let stages = stages.map_err(|error| OpenError::Memory(Arc::new(error)))?;
     let (folder, known) = lock_folder(environment, &options, direct, &stages).await?;
+    let disk = known.as_ref().map_or_else(|| folder.identity(), |known| known.disk);
+    let key = options.key.as_ref().map(|key| LogKey::new(key, disk));
+    if let Some(known) = &known {
+        check_key(key.as_ref(), known)
+            .map_err(|source| OpenError::Superblock { folder: folder.path.clone(), source })?;
+    }
     let slots = slots_of(&folder).await?;
-    let superblock = sized(&options, &folder, known.as_ref(), slots.len() as u64).await?;
+    let found = (known.as_ref(), key.as_ref().map(LogKey::check));
+    let superblock = sized(&options, &folder, found, slots.len() as u64).await?;
     if known.as_ref() != Some(&superblock) {
         let writing = folder.write_superblock(&stages, &superblock).await;
         writing.map_err(|error| OpenError::io(&folder.path, "write its superblock", error))?;
@@ -56,10 +64,22 @@ pub(super) async fn open<E: Environment>(
         named.map_err(|error| OpenError::io(&folder.path, "sync it", error))?;
     }
     let folder = Rc::new(folder);
-    let found = scan_all(environment, &folder, &stages, &superblock, slots).await?;
+    let scanned = (&superblock, key.as_ref());
+    let found = scan_all(environment, &folder, &stages, scanned, slots).await?;
     let found = without_surplus(&folder, &superblock, found).await?;
     let (log, survivors) = recover(superblock, found);
-    Ok(begin(environment, &options, folder, (log, survivors), stages))
+    Ok(begin(environment, &options, folder, (log, key, survivors), stages))
+}
+
+/// Whether what is in a folder is encrypted with this key, or with none if there is none.
+fn check_key(key: Option<&LogKey>, known: &Superblock) -> Result<(), SuperblockError> {
+    match (key, known.key_check) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(SuperblockError::NoKey),
+        (Some(_), None) => Err(SuperblockError::NotEncrypted),
+        (Some(key), Some(check)) if key.check() == check => Ok(()),
+        (Some(_), Some(_)) => Err(SuperblockError::OtherKey),
+    }
 }
 
 /// Starts the tasks of a disk.
@@ -67,7 +87,7 @@ fn begin<E: Environment>(
     environment: &E,
     options: &DiskOptions,
     folder: Rc<DiskFolder<E>>,
-    (log, survivors): (Log, Vec<Survivor>),
+    (log, key, survivors): (Log, Option<LogKey>, Vec<Survivor>),
     stages: Arc<StagePool>,
 ) -> Opened {
     let superblock = log.superblock().clone();
@@ -85,11 +105,12 @@ fn begin<E: Environment>(
         capacity_bytes,
         objects = survivors.len(),
         direct = folder.direct,
+        encrypted = key.is_some(),
         "The disk is open{}",
         if folder.direct { "" } else { "; its file system takes no O_DIRECT, so the page cache is used" }
     );
     let on_event = options.on_event.clone();
-    let driver = DiskDriver::new(environment, folder, log, stages, on_event);
+    let driver = DiskDriver::new(environment, folder, (log, key), stages, on_event);
     let cells: Arc<DiskCells> = driver.cells.clone();
     let name = environment.keep(driver.clone());
     environment.spawn(driver.clone().watch());
@@ -190,7 +211,7 @@ async fn slots_of<E: Environment>(folder: &DiskFolder<E>) -> Result<Vec<u32>, Op
 async fn sized<E: Environment>(
     options: &DiskOptions,
     folder: &DiskFolder<E>,
-    known: Option<&Superblock>,
+    (known, key_check): (Option<&Superblock>, Option<u128>),
     files: u64,
 ) -> Result<Superblock, OpenError> {
     let free = folder.files.free_bytes(&folder.path).await;
@@ -224,6 +245,7 @@ async fn sized<E: Environment>(
             segment_bytes,
             segments,
             void_before: 0,
+            key_check,
         },
     })
 }

@@ -2,6 +2,7 @@
 //! folder.
 
 use super::event::OnDiskEvent;
+use crate::storage_key::StorageKey;
 use perigee_schemas::Identity;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ pub struct DiskOptions {
     pub segment_bytes: u32,
     /// Cluster whose objects it keeps.
     pub cluster: String,
+    /// What its objects are encrypted with; none to write them as they are. A folder that is there
+    /// is opened with its own key only.
+    pub key: Option<StorageKey>,
     /// Hears of changes.
     pub on_event: OnDiskEvent,
 }

@@ -7,16 +7,14 @@ use super::command::{DiskPiece, ReadPromise};
 use super::driver::DiskDriver;
 use super::error::ReadError;
 use super::file_use::FileUse;
+use super::span::{BlockSpan, SpanReading, merge};
 use super::status::count;
-use crate::limits::{
-    BLOCK_BYTES, READ_BYTES_MAX, READ_DEADLINE, READ_GAP_BYTES, STAGE_BYTES_MAX, STAGE_LEFT_BYTES,
-    STAGE_LOOK,
-};
+use crate::limits::{READ_BYTES_MAX, READ_DEADLINE, STAGE_BYTES_MAX, STAGE_LEFT_BYTES, STAGE_LOOK};
+use crate::recovery::ReadAt;
 use crate::stage::{PooledStage, StagePool, StagedBytes};
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::GENERATION_BYTES;
 use perigee_shard::{Environment, File, at_most};
-use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,63 +30,6 @@ impl<E: Environment> Drop for Hold<E> {
     fn drop(&mut self) {
         self.driver.log.borrow_mut().end_read(self.sequence);
         self.driver.bell.ring();
-    }
-}
-
-/// Whole blocks of one file that are read into one stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BlockSpan {
-    sequence: u32,
-    slot: u32,
-    start: u32,
-    end: u32,
-}
-
-impl BlockSpan {
-    /// Whether `other`, which begins no earlier, is read with it.
-    fn takes(&self, other: &Self) -> bool {
-        let is_near = other.start <= self.end.saturating_add(READ_GAP_BYTES);
-        let fits = other.start < self.end || other.end.max(self.end) - self.start <= READ_BYTES_MAX;
-        (self.sequence, self.slot) == (other.sequence, other.slot) && is_near && fits
-    }
-}
-
-/// Spans that overlap or are near become one.
-fn merge(mut spans: Vec<BlockSpan>) -> Vec<BlockSpan> {
-    spans.sort_unstable();
-    let mut merged: Vec<BlockSpan> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match merged.last_mut() {
-            Some(last) if last.takes(&span) => last.end = last.end.max(span.end),
-            _ => merged.push(span),
-        }
-    }
-    merged
-}
-
-/// A span that is being read.
-pub(super) struct SpanReading {
-    span: BlockSpan,
-    stage: RefCell<Option<Arc<PooledStage>>>,
-    left: Cell<u32>,
-    error: RefCell<Option<ReadError>>,
-    /// Rung when it is over.
-    bell: Rc<ChangeBell>,
-}
-
-impl SpanReading {
-    pub(super) fn is_over(&self) -> bool {
-        self.left.get() == 0 || self.error.borrow().is_some()
-    }
-
-    /// Bytes of the span that were read.
-    pub(super) fn bytes(&self, address: DiskAddress, bytes: u32) -> Result<StagedBytes, ReadError> {
-        if let Some(error) = &*self.error.borrow() {
-            return Err(error.clone());
-        }
-        let stage = self.stage.borrow().clone().ok_or(ReadError::Late)?;
-        let start = (address.offset - self.span.start) as usize;
-        Ok(StagedBytes::new(stage, start, bytes as usize))
     }
 }
 
@@ -118,8 +59,15 @@ impl<E: Environment> DiskDriver<E> {
             })
             .collect();
         let bell = Rc::new(ChangeBell::default());
-        let reading = |span| Rc::new(SpanReading::of(span, &bell));
-        let readings: Vec<_> = merge(spans).into_iter().map(reading).collect();
+        let readings = merge(spans).into_iter().map(|span| {
+            let cipher = self.cipher(span.sequence);
+            debug_assert!(cipher.is_ok(), "a segment that is held has its key");
+            let error = cipher.as_ref().err().map(|_| ReadError::Gone);
+            let reading = SpanReading::of(span, cipher.ok().flatten(), &bell);
+            *reading.error.borrow_mut() = error;
+            Rc::new(reading)
+        });
+        let readings: Vec<_> = readings.collect();
         let end = self.now() + READ_DEADLINE;
         let (driver, begun) = (self.clone(), readings.clone());
         self.environment.spawn(async move { driver.begin_readings(&begun, holds, end).await });
@@ -148,6 +96,18 @@ impl<E: Environment> DiskDriver<E> {
         Some((BlockSpan { sequence: read.sequence, slot: read.slot, start, end }, hold))
     }
 
+    /// Blocks of a segment's file as they are, and a hold on the segment.
+    pub(super) fn block_span(
+        self: &Rc<Self>,
+        sequence: u32,
+        read: ReadAt,
+    ) -> Option<(BlockSpan, Hold<E>)> {
+        let slot = self.log.borrow_mut().hold(sequence)?;
+        let hold = Hold { driver: self.clone(), sequence };
+        let (start, end) = (read.offset, read.offset + read.bytes);
+        Some((BlockSpan { sequence, slot, start, end }, hold))
+    }
+
     /// Begins all reads of a call. What has begun ends by itself, also when nothing waits for it
     /// any more: until then its segments stay.
     pub(super) async fn begin_readings(
@@ -165,7 +125,7 @@ impl<E: Environment> DiskDriver<E> {
                 }
             }
             Err(error) => {
-                readings.iter().for_each(|it| Self::end_reading(it, Err(error.clone())));
+                readings.iter().for_each(|it| self.end_reading(it, Err(error.clone())));
             }
         }
     }
@@ -181,7 +141,7 @@ impl<E: Environment> DiskDriver<E> {
         self.register(&stage);
         *reading.stage.borrow_mut() = Some(stage.clone());
         let Some(file) = self.file(span.slot) else {
-            return Self::end_reading(reading, Err(ReadError::Gone));
+            return self.end_reading(reading, Err(ReadError::Gone));
         };
         let mut start = span.start;
         while start < span.end {
@@ -189,7 +149,7 @@ impl<E: Environment> DiskDriver<E> {
             self.flow.begin_read(bytes).await;
             if self.now() >= end {
                 self.flow.end_read(bytes, self.now());
-                return Self::end_reading(reading, Err(ReadError::Late));
+                return self.end_reading(reading, Err(ReadError::Late));
             }
             let message = stage.message((start - span.start) as usize, bytes as usize);
             let (driver, file) = (self.clone(), file.clone());
@@ -205,15 +165,16 @@ impl<E: Environment> DiskDriver<E> {
                 driver.flow.end_read(bytes, driver.now());
                 drop(holds);
                 let result = result.map_err(|error| ReadError::Io(error.to_string()));
-                Self::end_reading(&reading, result);
+                driver.end_reading(&reading, result.map(|bytes| (start, bytes)));
             });
             start += bytes;
         }
     }
 
-    fn end_reading(reading: &SpanReading, result: Result<u32, ReadError>) {
-        match result {
-            Ok(bytes) => reading.left.set(reading.left.get() - bytes),
+    fn end_reading(&self, reading: &SpanReading, result: Result<(u32, u32), ReadError>) {
+        match result.map(|(start, bytes)| reading.take_blocks(start, bytes)) {
+            Ok(0) => {}
+            Ok(blocks) => self.note_forged(reading.span.slot, blocks),
             Err(error) => *reading.error.borrow_mut() = Some(error),
         }
         reading.bell.ring();
@@ -255,20 +216,6 @@ impl<E: Environment> DiskDriver<E> {
     }
 }
 
-impl SpanReading {
-    pub(super) fn of(span: BlockSpan, bell: &Rc<ChangeBell>) -> Self {
-        debug_assert!(span.start < span.end && span.start.is_multiple_of(BLOCK_BYTES));
-        let left = Cell::new(span.end - span.start);
-        let (stage, error) = (RefCell::default(), RefCell::default());
-        Self { span, stage, left, error, bell: bell.clone() }
-    }
-
-    fn has(&self, span: &BlockSpan) -> bool {
-        let own = &self.span;
-        own.sequence == span.sequence && own.start <= span.start && span.end <= own.end
-    }
-}
-
 /// What has become of a piece.
 fn finish(
     piece: &DiskPiece,
@@ -288,30 +235,4 @@ fn finish(
         }
     }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn span(start: u32, end: u32) -> BlockSpan {
-        BlockSpan { sequence: 1, slot: 4, start, end }
-    }
-
-    #[test]
-    fn neighbours_are_read_together_and_large_gaps_are_not_read() {
-        let block = BLOCK_BYTES;
-        let far = 100 * block;
-        let spans = vec![span(far, far + block), span(0, block), span(4 * block, 5 * block)];
-        assert_eq!(merge(spans), [span(0, 5 * block), span(far, far + block)]);
-    }
-
-    #[test]
-    fn what_overlaps_is_read_once_and_neighbours_up_to_a_bound() {
-        let whole = READ_BYTES_MAX;
-        let spans = vec![span(0, 2 * whole), span(4096, 8192), span(2 * whole, 3 * whole)];
-        assert_eq!(merge(spans), [span(0, 2 * whole), span(2 * whole, 3 * whole)]);
-        let other = BlockSpan { sequence: 2, slot: 5, start: 8192, end: 12288 };
-        assert_eq!(merge(vec![span(4096, 8192), other]).len(), 2, "of another segment");
-    }
 }

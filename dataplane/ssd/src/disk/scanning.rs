@@ -5,6 +5,7 @@
 use super::bell::ChangeBell;
 use super::error::OpenError;
 use super::folder::DiskFolder;
+use crate::cipher::LogKey;
 use crate::format::Superblock;
 use crate::limits::SCANS_AT_ONCE;
 use crate::recovery::{Found, SegmentScan};
@@ -34,7 +35,7 @@ pub(super) async fn scan_all<E: Environment>(
     environment: &E,
     folder: &Rc<DiskFolder<E>>,
     stages: &Arc<StagePool>,
-    superblock: &Superblock,
+    (superblock, key): (&Superblock, Option<&LogKey>),
     slots: Vec<u32>,
 ) -> Result<Vec<(u32, Found)>, OpenError> {
     let scans = Rc::new(Scans {
@@ -46,13 +47,14 @@ pub(super) async fn scan_all<E: Environment>(
     });
     for _ in 0..SCANS_AT_ONCE.min(scans.wanted) {
         let (folder, scans) = (folder.clone(), scans.clone());
-        let (stages, superblock) = (stages.clone(), superblock.clone());
+        let (stages, superblock, key) = (stages.clone(), superblock.clone(), key.cloned());
         let own = environment.clone();
         environment.spawn(async move {
             loop {
                 let next = scans.left.borrow_mut().pop();
                 let Some(slot) = next.filter(|_| !scans.is_over()) else { return };
-                match scan(&own, &folder, &stages, (&superblock, slot)).await {
+                let scanning = SegmentScan::new(&superblock, key.as_ref());
+                match scan(&own, &folder, &stages, (scanning, slot)).await {
                     Ok(found) => scans.found.borrow_mut().push((slot, found)),
                     Err(error) => *scans.failed.borrow_mut() = Some(error),
                 }
@@ -69,11 +71,10 @@ async fn scan<E: Environment>(
     environment: &E,
     folder: &DiskFolder<E>,
     stages: &Arc<StagePool>,
-    (superblock, slot): (&Superblock, u32),
+    (mut scan, slot): (SegmentScan, u32),
 ) -> Result<Found, OpenError> {
     let at = |step| move |error| OpenError::io(folder.slot_path(slot), step, error);
     let file = folder.open_slot(slot, false).await.map_err(at("open it"))?;
-    let mut scan = SegmentScan::new(superblock);
     while let Some(read) = scan.next_read() {
         let reading = DiskFolder::read(environment, stages, &file, read.bytes, read.offset);
         let (stage, found) = reading.await.map_err(at("read it"))?;

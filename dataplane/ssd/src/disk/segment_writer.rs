@@ -47,7 +47,8 @@ impl<E: Environment> DiskDriver<E> {
 
     /// The next segment, as soon as the one whose place it takes is not read any more.
     async fn next_start(&self) -> Result<SegmentStart, WriteError> {
-        let start = || match self.log.borrow_mut().start() {
+        let random = || u128::from(self.environment.random());
+        let start = || match self.log.borrow_mut().start(random() << 64 | random()) {
             Err(LogError::Busy) => None,
             other => Some(other),
         };
@@ -94,9 +95,9 @@ impl<E: Environment> DiskDriver<E> {
 
     async fn write_end(&self, end: &SegmentEnd) -> io::Result<()> {
         let file = self.file(end.slot).ok_or(io::ErrorKind::NotFound)?;
-        self.put(&file, &end.footer, end.footer_offset).await?;
+        self.put_log(&file, (end.sequence, end.footer_offset), &end.footer).await?;
         self.timed(FileUse::Write, file.sync()).await?;
-        self.put(&file, &end.trailer, end.trailer_offset).await?;
+        self.put_log(&file, (end.sequence, end.trailer_offset), &end.trailer).await?;
         self.timed(FileUse::Write, file.sync()).await
     }
 

@@ -4,13 +4,14 @@ use perigee_schemas::Identity;
 
 use super::entry::Entry;
 use super::fields::{FieldReader, FieldWriter};
-use super::seal::{FormatError, Structure, open, seal, sealed_bytes};
+use super::room::BlockRoom;
+use super::seal::{FormatError, Structure, open_plain, seal_plain, sealed_bytes};
 
 const FIXED_BYTES: usize = 24;
 
-/// Bytes of a footer with that many bytes of entries, whole blocks.
-pub(crate) fn footer_bytes(entry_bytes: usize) -> usize {
-    sealed_bytes(FIXED_BYTES + entry_bytes)
+/// Bytes of a footer with that many bytes of entries, whole blocks of the log.
+pub(crate) fn footer_bytes(entry_bytes: usize, room: BlockRoom) -> usize {
+    sealed_bytes(FIXED_BYTES + entry_bytes, room)
 }
 
 /// What a segment has in it.
@@ -25,21 +26,26 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Whole blocks, from entries that are encoded already.
-    pub(crate) fn encode_list(disk: Identity, sequence: u32, count: u32, list: &[u8]) -> Vec<u8> {
+    /// Whole blocks of the log, from entries that are encoded already.
+    pub(crate) fn encode_list(
+        (disk, sequence): (Identity, u32),
+        (count, list): (u32, &[u8]),
+        room: BlockRoom,
+    ) -> Vec<u8> {
         let mut body = FieldWriter::default();
         body.u128(disk.0);
         body.u32(sequence);
         body.u32(count);
         body.bytes(list);
-        seal(Structure::Footer, &body.0)
+        seal_plain(Structure::Footer, &body.0, room)
     }
 
-    /// Whole blocks.
-    pub fn encode(&self) -> Vec<u8> {
+    /// Whole blocks of the log.
+    pub fn encode(&self, room: BlockRoom) -> Vec<u8> {
         let mut list = Vec::new();
         self.entries.iter().for_each(|entry| entry.encode(&mut list));
-        Self::encode_list(self.disk, self.sequence, self.entries.len() as u32, &list)
+        let counted = (self.entries.len() as u32, list.as_slice());
+        Self::encode_list((self.disk, self.sequence), counted, room)
     }
 
     /// The footer at the start of `bytes`.
@@ -47,7 +53,7 @@ impl Footer {
     /// # Errors
     /// The bytes are not a footer of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut body = FieldReader(open(Structure::Footer, bytes)?);
+        let mut body = FieldReader(open_plain(Structure::Footer, bytes)?);
         let mut read = || {
             let disk = Identity(body.u128()?);
             let (sequence, count) = (body.u32()?, body.u32()?);

@@ -1,13 +1,16 @@
-//! What every structure on the disk starts with: magic, version, length and checksum.
+//! What every structure on the disk starts with: magic, version, length and checksum. What says how
+//! a disk is encrypted has version 2, everything else version 1.
 //! Invariant: a later version keeps these twenty bytes, so that an older program can tell a newer
 //! disk from a damaged one.
 
 use perigee_memory::{crc32c, crc32c_combine};
 
-use crate::limits::BLOCK_BYTES;
+use super::room::BlockRoom;
 
-/// Version that this build writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+/// The version of structures that say nothing of a key.
+pub(super) const PLAIN: u32 = 1;
+/// The version of those that do. A program that knows only the other one leaves the disk alone.
+pub(super) const ENCRYPTED: u32 = 2;
 /// Bytes before the body: magic 8, version 4, body bytes 4, CRC-32C 4.
 pub const SEAL_BYTES: usize = 20;
 /// The checksum covers what precedes it and the body.
@@ -26,7 +29,7 @@ pub enum FormatError {
     #[error("Its checksum is wrong")]
     Checksum,
     /// A program of another version wrote it.
-    #[error("It has version {0} of the format, and this program knows version {VERSION} only")]
+    #[error("It has version {0} of the format, and this program knows those up to {ENCRYPTED}")]
     Version(u32),
     /// Sealed by a program that does not keep to the format.
     #[error("A field of it is out of range")]
@@ -60,26 +63,39 @@ impl Structure {
     }
 }
 
-/// Bytes of a sealed body, rounded up to whole blocks.
-pub(super) const fn sealed_bytes(body_bytes: usize) -> usize {
-    (SEAL_BYTES + body_bytes).next_multiple_of(BLOCK_BYTES as usize)
+/// Bytes of a sealed body, rounded up to whole blocks of a log.
+pub(super) const fn sealed_bytes(body_bytes: usize, room: BlockRoom) -> usize {
+    room.whole(SEAL_BYTES + body_bytes)
 }
 
-/// The body with its seal, padded with zeros to whole blocks.
-pub fn seal(structure: Structure, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(sealed_bytes(body.len()));
+/// The body with its seal, padded with zeros to whole blocks of a log.
+pub(super) fn seal_plain(structure: Structure, body: &[u8], room: BlockRoom) -> Vec<u8> {
+    seal(structure, PLAIN, body, room)
+}
+
+/// The same with the version that the structure has.
+pub fn seal(structure: Structure, version: u32, body: &[u8], room: BlockRoom) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(sealed_bytes(body.len(), room));
     bytes.extend_from_slice(&structure.magic());
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&version.to_le_bytes());
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
     let sum = crc32c_combine(crc32c(&bytes), crc32c(body), body.len() as u64);
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes.extend_from_slice(body);
-    bytes.resize(sealed_bytes(body.len()), 0);
+    bytes.resize(sealed_bytes(body.len(), room), 0);
     bytes
 }
 
-/// The body of a sealed structure at the start of `bytes`.
-pub(super) fn open(structure: Structure, bytes: &[u8]) -> Result<&[u8], FormatError> {
+/// The body of a structure that says nothing of a key, at the start of `bytes`.
+pub(super) fn open_plain(structure: Structure, bytes: &[u8]) -> Result<&[u8], FormatError> {
+    match open(structure, bytes)? {
+        (PLAIN, body) => Ok(body),
+        (other, _) => Err(FormatError::Version(other)),
+    }
+}
+
+/// The version and the body of a sealed structure at the start of `bytes`.
+pub(super) fn open(structure: Structure, bytes: &[u8]) -> Result<(u32, &[u8]), FormatError> {
     let (head, rest) = bytes.split_first_chunk::<SEAL_BYTES>().ok_or(FormatError::Short)?;
     if head[..8] != structure.magic() {
         return Err(FormatError::Magic);
@@ -91,17 +107,17 @@ pub(super) fn open(structure: Structure, bytes: &[u8]) -> Result<&[u8], FormatEr
         return Err(FormatError::Checksum);
     }
     match word(8) {
-        VERSION => Ok(body),
+        version @ (PLAIN | ENCRYPTED) => Ok((version, body)),
         other => Err(FormatError::Version(other)),
     }
 }
 
-/// Bytes that the structure at the start of `bytes` says that it takes, whole blocks. The claim is
-/// not proven before all of them are read.
-pub(crate) fn claimed_bytes(structure: Structure, bytes: &[u8]) -> Option<usize> {
+/// Bytes that the structure at the start of `bytes` says that it takes, whole blocks of a log. The
+/// claim is not proven before all of them are read.
+pub(crate) fn claimed_bytes(structure: Structure, bytes: &[u8], room: BlockRoom) -> Option<usize> {
     let head = bytes.first_chunk::<SEAL_BYTES>()?;
     let body = u32::from_le_bytes([head[12], head[13], head[14], head[15]]) as usize;
-    (head[..8] == structure.magic()).then(|| sealed_bytes(body))
+    (head[..8] == structure.magic()).then(|| sealed_bytes(body, room))
 }
 
 #[cfg(test)]
@@ -110,23 +126,25 @@ mod tests {
 
     #[test]
     fn a_sealed_body_comes_back_and_any_changed_bit_of_it_is_noticed() {
-        let sealed = seal(Structure::Footer, b"entries");
-        assert_eq!(open(Structure::Footer, &sealed), Ok(b"entries".as_slice()));
-        assert_eq!(claimed_bytes(Structure::Footer, &sealed), Some(sealed.len()));
+        let room = BlockRoom::Whole;
+        let sealed = seal_plain(Structure::Footer, b"entries", room);
+        assert_eq!(open_plain(Structure::Footer, &sealed), Ok(b"entries".as_slice()));
+        assert_eq!(claimed_bytes(Structure::Footer, &sealed, room), Some(sealed.len()));
         for bit in 0..(SEAL_BYTES + 7) * 8 {
             let mut damaged = sealed.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(open(Structure::Footer, &damaged).is_err(), "bit {bit}");
+            assert!(open_plain(Structure::Footer, &damaged).is_err(), "bit {bit}");
         }
     }
 
     #[test]
     fn a_newer_version_is_not_taken_for_damage() {
-        let mut newer = seal(Structure::Superblock, b"body");
-        newer[8] = 2;
+        let mut newer = seal(Structure::Superblock, ENCRYPTED, b"body", BlockRoom::Whole);
+        assert_eq!(open_plain(Structure::Superblock, &newer), Err(FormatError::Version(2)));
+        newer[8] = 3;
         assert_eq!(open(Structure::Superblock, &newer), Err(FormatError::Checksum));
         let sum = crc32c_combine(crc32c(&newer[..16]), crc32c(b"body"), 4);
         newer[16..20].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(open(Structure::Superblock, &newer), Err(FormatError::Version(2)));
+        assert_eq!(open(Structure::Superblock, &newer), Err(FormatError::Version(3)));
     }
 }

@@ -1,9 +1,11 @@
-//! First block of a segment: whose it is and which one.
+//! First block of a segment: whose it is, which one, and what its key is made from.
+//! Invariant: it has nothing of what is in the segment, for it is never encrypted.
 
 use perigee_schemas::Identity;
 
 use super::fields::{FieldReader, FieldWriter};
-use super::seal::{FormatError, Structure, open, seal};
+use super::room::BlockRoom;
+use super::seal::{ENCRYPTED, FormatError, PLAIN, Structure, open, seal};
 
 /// First block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +14,27 @@ pub struct SegmentHeader {
     pub disk: Identity,
     /// Number of the segment; no other segment of the disk ever had it.
     pub sequence: u32,
-    /// Bytes of the segment, this block included.
+    /// Bytes of the segment on the disk, this block included.
     pub segment_bytes: u32,
+    /// What its key is made from, besides the key of the disk; none if it is not encrypted. No
+    /// two segments have the same.
+    pub salt: Option<u128>,
 }
 
 impl SegmentHeader {
-    /// One block.
+    /// One block; two with the same in an encrypted segment.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = FieldWriter::default();
         body.u128(self.disk.0);
         body.u32(self.sequence);
         body.u32(self.segment_bytes);
-        seal(Structure::SegmentHeader, &body.0)
+        match self.salt {
+            None => seal(Structure::SegmentHeader, PLAIN, &body.0, BlockRoom::Whole),
+            Some(salt) => {
+                body.u128(salt);
+                seal(Structure::SegmentHeader, ENCRYPTED, &body.0, BlockRoom::Whole).repeat(2)
+            }
+        }
     }
 
     /// The header at the start of `bytes`.
@@ -31,11 +42,13 @@ impl SegmentHeader {
     /// # Errors
     /// The bytes are not a header of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut body = FieldReader(open(Structure::SegmentHeader, bytes)?);
+        let (version, body) = open(Structure::SegmentHeader, bytes)?;
+        let mut body = FieldReader(body);
         let mut read = || {
             let disk = Identity(body.u128()?);
             let (sequence, segment_bytes) = (body.u32()?, body.u32()?);
-            body.is_empty().then_some(Self { disk, sequence, segment_bytes })
+            let salt = if version == ENCRYPTED { Some(body.u128()?) } else { None };
+            body.is_empty().then_some(Self { disk, sequence, segment_bytes, salt })
         };
         read().ok_or(FormatError::Field)
     }

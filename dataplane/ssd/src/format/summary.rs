@@ -6,19 +6,18 @@ use perigee_schemas::Identity;
 
 use super::entry::Entry;
 use super::fields::{FieldReader, FieldWriter};
-use super::seal::{FormatError, SEAL_BYTES, Structure, open, seal};
-use crate::limits::{BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, SEGMENT_BYTES_MAX};
+use super::room::BlockRoom;
+use super::seal::{FormatError, Structure, open_plain, seal_plain, sealed_bytes};
+use crate::limits::{BATCH_ENTRY_BYTES_MAX, SEGMENT_BYTES_MAX};
 
-/// Bytes of a sealed summary before its entries.
-pub(crate) const SUMMARY_HEAD_BYTES: usize = SEAL_BYTES + FIXED_BYTES;
 const FIXED_BYTES: usize = 32;
 /// A batch that has lost its summary would take the tombstones of later ones with it, so each
 /// summary lies there twice.
 pub(crate) const SUMMARY_COPIES: u64 = 2;
 
-/// Bytes of a summary with that many bytes of entries, whole blocks.
-pub fn summary_bytes(entry_bytes: usize) -> usize {
-    (SUMMARY_HEAD_BYTES + entry_bytes).next_multiple_of(BLOCK_BYTES as usize)
+/// Bytes of a summary with that many bytes of entries, whole blocks of the log.
+pub fn summary_bytes(entry_bytes: usize, room: BlockRoom) -> usize {
+    sealed_bytes(FIXED_BYTES + entry_bytes, room)
 }
 
 /// What a batch has in it.
@@ -37,8 +36,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whole blocks.
-    pub fn encode(&self) -> Vec<u8> {
+    /// Whole blocks of the log.
+    pub fn encode(&self, room: BlockRoom) -> Vec<u8> {
         let mut body = FieldWriter::default();
         body.u128(self.disk.0);
         body.u32(self.sequence);
@@ -47,23 +46,23 @@ impl Summary {
         body.u32(self.entries.len() as u32);
         self.entries.iter().for_each(|entry| entry.encode(&mut body.0));
         debug_assert!(body.0.len() - FIXED_BYTES <= BATCH_ENTRY_BYTES_MAX as usize);
-        seal(Structure::Summary, &body.0)
+        seal_plain(Structure::Summary, &body.0, room)
     }
 
     /// The summary at the start of `bytes`.
     ///
     /// # Errors
     /// The bytes are not a summary of this version.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut body = FieldReader(open(Structure::Summary, bytes)?);
+    pub fn decode(bytes: &[u8], room: BlockRoom) -> Result<Self, FormatError> {
+        let mut body = FieldReader(open_plain(Structure::Summary, bytes)?);
         let mut read = || {
             let disk = Identity(body.u128()?);
             let (sequence, batch) = (body.u32()?, body.u32()?);
             let (batch_bytes, count) = (body.u32()?, body.u32()?);
-            let own = summary_bytes(body.0.len()) as u64;
+            let own = summary_bytes(body.0.len(), room) as u64;
             let is_short = body.0.len() <= BATCH_ENTRY_BYTES_MAX as usize;
             let is_whole =
-                is_short && batch_bytes % BLOCK_BYTES == 0 && batch_bytes <= SEGMENT_BYTES_MAX;
+                is_short && batch_bytes % room.bytes() == 0 && batch_bytes <= SEGMENT_BYTES_MAX;
             (is_whole && SUMMARY_COPIES * own <= u64::from(batch_bytes)).then_some(())?;
             let entries = Entry::decode_list(body.0, count)?;
             Some(Self { disk, sequence, batch, batch_bytes, entries })

@@ -4,7 +4,8 @@
 use perigee_schemas::Identity;
 
 use super::fields::{FieldReader, FieldWriter};
-use super::seal::{FormatError, Structure, VERSION, open, seal};
+use super::room::BlockRoom;
+use super::seal::{ENCRYPTED, FormatError, PLAIN, Structure, open, seal};
 use crate::limits::{
     BLOCK_BYTES, CLUSTER_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENTS_MAX,
 };
@@ -22,7 +23,7 @@ pub enum SuperblockError {
     Damaged(FormatError),
     /// A newer program wrote it.
     #[error(
-        "It has version {0} of the format, and this program knows version {VERSION} only; \
+        "It has version {0} of the format, and this program knows those up to {ENCRYPTED}; \
          use the newer program, or move the folder away"
     )]
     Version(u32),
@@ -34,6 +35,20 @@ pub enum SuperblockError {
         /// Name of the cluster that this program is of.
         expected: String,
     },
+    /// It is encrypted, and there is no key.
+    #[error("Its objects are encrypted; name the file of their key, or another folder")]
+    NoKey,
+    /// It is encrypted with another key.
+    #[error(
+        "Its objects are encrypted with another key; name the file of that key, or another folder"
+    )]
+    OtherKey,
+    /// It is not encrypted, and there is a key.
+    #[error(
+        "Its objects are not encrypted, and a key is set; name another folder, or take the key \
+         out of the settings"
+    )]
+    NotEncrypted,
 }
 
 /// What a folder of the log is.
@@ -45,15 +60,27 @@ pub struct Superblock {
     pub cluster: String,
     /// Counts the superblocks of this disk; of two copies the higher one holds.
     pub serial: u64,
-    /// Bytes of each segment.
+    /// Bytes of each segment on the disk.
     pub segment_bytes: u32,
     /// Segments of the disk, at most.
     pub segments: u32,
     /// Segments of lower numbers are void: all that was there when everything was removed.
     pub void_before: u32,
+    /// What its key is known by; none if it is not encrypted.
+    pub key_check: Option<u128>,
 }
 
 impl Superblock {
+    /// What the blocks of its segments have of the log.
+    pub fn room(&self) -> BlockRoom {
+        if self.key_check.is_some() { BlockRoom::BesideTag } else { BlockRoom::Whole }
+    }
+
+    /// Bytes of the log in each segment.
+    pub fn log_bytes(&self) -> u32 {
+        self.room().in_log(self.segment_bytes)
+    }
+
     /// Where this superblock goes in the file: not over the one before it.
     pub fn offset(&self) -> u32 {
         (self.serial % 2) as u32 * BLOCK_BYTES
@@ -70,7 +97,9 @@ impl Superblock {
         debug_assert!(self.cluster.len() <= CLUSTER_BYTES_MAX);
         body.u16(self.cluster.len() as u16);
         body.bytes(self.cluster.as_bytes());
-        seal(Structure::Superblock, &body.0)
+        self.key_check.into_iter().for_each(|check| body.u128(check));
+        let version = if self.key_check.is_some() { ENCRYPTED } else { PLAIN };
+        seal(Structure::Superblock, version, &body.0, BlockRoom::Whole)
     }
 
     /// The copy at the start of `bytes`.
@@ -78,7 +107,8 @@ impl Superblock {
     /// # Errors
     /// The bytes are not a superblock of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut body = FieldReader(open(Structure::Superblock, bytes)?);
+        let (version, body) = open(Structure::Superblock, bytes)?;
+        let mut body = FieldReader(body);
         let mut read = || {
             let disk = Identity(body.u128()?);
             let serial = body.u64()?;
@@ -86,12 +116,21 @@ impl Superblock {
             let void_before = body.u32()?;
             let cluster = usize::from(body.u16()?);
             let cluster = std::str::from_utf8(body.bytes(cluster)?).ok()?.to_owned();
+            let key_check = if version == ENCRYPTED { Some(body.u128()?) } else { None };
             let is_valid = body.is_empty()
                 && cluster.len() <= CLUSTER_BYTES_MAX
                 && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
                 && segment_bytes % BLOCK_BYTES == 0
                 && segments <= SEGMENTS_MAX;
-            is_valid.then_some(Self { disk, cluster, serial, segment_bytes, segments, void_before })
+            is_valid.then_some(Self {
+                disk,
+                cluster,
+                serial,
+                segment_bytes,
+                segments,
+                void_before,
+                key_check,
+            })
         };
         read().ok_or(FormatError::Field)
     }

@@ -50,7 +50,7 @@ pub struct PlacedImage {
     pub bytes: u32,
 }
 
-/// A batch to write: `bytes` at `offset` of the file, in one piece or several. First comes
+/// A batch to write: `bytes` at `offset` of the log's segment, in one piece or several. First comes
 /// `summary`; what no image covers is zero.
 #[derive(Debug)]
 pub struct PlacedBatch {
@@ -62,7 +62,7 @@ pub struct PlacedBatch {
     pub slot: u32,
     /// Where it goes.
     pub offset: u32,
-    /// Whole blocks.
+    /// Whole blocks of the log.
     pub bytes: u32,
     /// Both copies of the summary.
     pub summary: Vec<u8>,

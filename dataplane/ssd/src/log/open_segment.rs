@@ -10,12 +10,11 @@ use super::batch::{NewObject, PlacedBatch, PlacedImage, Tombstone, Written};
 use super::error::LogError;
 use super::segment_end::SegmentEnd;
 use crate::format::{
-    Entry, EntryKind, Footer, SUMMARY_COPIES, SegmentTrailer, Summary, Superblock, footer_bytes,
-    summary_bytes,
+    BlockRoom, Entry, EntryKind, Footer, SUMMARY_COPIES, SegmentTrailer, Summary, Superblock,
+    footer_bytes, summary_bytes,
 };
 use crate::limits::{
-    BATCH_ENTRY_BYTES_MAX, BLOCK_BYTES, LARGE_IMAGE_BYTES, SEGMENT_ENTRY_BYTES_MAX,
-    SMALL_GRANULE_BYTES,
+    BATCH_ENTRY_BYTES_MAX, LARGE_IMAGE_BYTES, SEGMENT_ENTRY_BYTES_MAX, SMALL_GRANULE_BYTES,
 };
 
 /// A batch that is being written.
@@ -33,7 +32,7 @@ struct InFlight {
 pub(super) struct OpenSegment {
     pub(super) sequence: u32,
     pub(super) slot: u32,
-    /// Where the next batch goes.
+    /// Where in the log the next batch goes.
     cursor: u32,
     batches: u32,
     /// Entries of all batches, encoded: the footer to be.
@@ -48,11 +47,11 @@ pub(super) struct OpenSegment {
 }
 
 impl OpenSegment {
-    pub(super) fn new(sequence: u32, slot: u32) -> Self {
+    pub(super) fn new(sequence: u32, slot: u32, room: BlockRoom) -> Self {
         Self {
             sequence,
             slot,
-            cursor: BLOCK_BYTES,
+            cursor: room.first_batch(),
             batches: 0,
             list: Vec::new(),
             entries: 0,
@@ -70,12 +69,12 @@ impl OpenSegment {
         objects: &[NewObject],
         tombstones: &[Tombstone],
     ) -> Result<PlacedBatch, LogError> {
-        let layout = Layout::of(objects, tombstones)?;
-        if !layout.fits(BLOCK_BYTES, 0, superblock.segment_bytes) {
+        let layout = Layout::of(objects, tombstones, superblock.room())?;
+        if !layout.fits_alone(superblock) {
             let largest = objects.iter().map(|object| object.payload_bytes).max();
             return Err(LogError::TooLarge(largest.unwrap_or_default()));
         }
-        if self.is_sealing || !layout.fits(self.cursor, self.list.len(), superblock.segment_bytes) {
+        if self.is_sealing || !layout.fits(self.cursor, self.list.len(), superblock) {
             return Err(LogError::Full);
         }
         let start = self.cursor;
@@ -102,7 +101,7 @@ impl OpenSegment {
         let summary = Summary { disk, sequence, batch, batch_bytes: bytes, entries };
         self.cursor += bytes;
         self.batches += 1;
-        let summary = summary.encode().repeat(SUMMARY_COPIES as usize);
+        let summary = summary.encode(superblock.room()).repeat(SUMMARY_COPIES as usize);
         Ok(PlacedBatch { number, sequence, slot: self.slot, offset: start, bytes, summary, images })
     }
 
@@ -160,26 +159,32 @@ impl OpenSegment {
         if !self.in_flight.is_empty() {
             return None;
         }
-        let (disk, sequence) = (superblock.disk, self.sequence);
-        let footer = Footer::encode_list(disk, sequence, self.entries, &self.list);
+        let (disk, sequence, room) = (superblock.disk, self.sequence, superblock.room());
+        let footer = Footer::encode_list((disk, sequence), (self.entries, &self.list), room);
         let (footer_offset, footer_bytes) = (self.cursor, footer.len() as u32);
-        let trailer = SegmentTrailer { disk, sequence, footer_offset, footer_bytes }.encode();
-        let trailer_offset = superblock.segment_bytes - BLOCK_BYTES;
-        Some(SegmentEnd { slot: self.slot, footer_offset, footer, trailer_offset, trailer })
+        let trailer = SegmentTrailer { disk, sequence, footer_offset, footer_bytes }.encode(room);
+        let footer_offset = room.on_disk(footer_offset);
+        let trailer_offset = room.on_disk(superblock.log_bytes() - room.bytes());
+        let slot = self.slot;
+        Some(SegmentEnd { sequence, slot, footer_offset, footer, trailer_offset, trailer })
     }
 
     pub(super) fn check(&self, superblock: &Superblock) {
-        let end = u64::from(self.cursor) + footer_bytes(self.list.len()) as u64;
-        assert!(end + u64::from(BLOCK_BYTES) <= u64::from(superblock.segment_bytes));
+        let room = superblock.room();
+        let end = u64::from(self.cursor) + footer_bytes(self.list.len(), room) as u64;
+        assert!(end + u64::from(room.bytes()) <= u64::from(superblock.log_bytes()));
         assert!(self.in_flight.front().is_none_or(|first| !first.is_written));
     }
 }
 
 /// Whether an object fits into an empty segment, with names that are valid.
-pub(super) fn check_object(object: &NewObject, segment_bytes: u32) -> Result<(), LogError> {
-    let layout = Layout::of(std::slice::from_ref(object), &[])?;
-    let fits = layout.fits(BLOCK_BYTES, 0, segment_bytes);
-    if fits { Ok(()) } else { Err(LogError::TooLarge(object.payload_bytes)) }
+pub(super) fn check_object(object: &NewObject, superblock: &Superblock) -> Result<(), LogError> {
+    let layout = Layout::of(std::slice::from_ref(object), &[], superblock.room())?;
+    if layout.fits_alone(superblock) {
+        Ok(())
+    } else {
+        Err(LogError::TooLarge(object.payload_bytes))
+    }
 }
 
 /// A batch before it has a place: offsets from its start.
@@ -196,7 +201,11 @@ impl PlacedImage {
 }
 
 impl Layout {
-    fn of(objects: &[NewObject], tombstones: &[Tombstone]) -> Result<Self, LogError> {
+    fn of(
+        objects: &[NewObject],
+        tombstones: &[Tombstone],
+        room: BlockRoom,
+    ) -> Result<Self, LogError> {
         let names = |object: &NewObject| Entry::bytes_with(&object.labels);
         if objects.iter().any(|object| !object.labels.are_valid() || object.payload_bytes == 0) {
             return Err(LogError::Labels);
@@ -206,29 +215,34 @@ impl Layout {
         if entry_bytes > BATCH_ENTRY_BYTES_MAX as usize {
             return Err(LogError::TooLarge(0));
         }
-        let mut end = SUMMARY_COPIES * summary_bytes(entry_bytes) as u64;
+        let mut end = SUMMARY_COPIES * summary_bytes(entry_bytes, room) as u64;
         let mut images = Vec::with_capacity(objects.len());
         for object in objects {
             let bytes = extent_bytes(u64::from(object.payload_bytes));
             let is_large = bytes >= u64::from(LARGE_IMAGE_BYTES);
-            let granule = if is_large { BLOCK_BYTES } else { SMALL_GRANULE_BYTES };
+            let granule = if is_large { room.bytes() } else { SMALL_GRANULE_BYTES };
             let offset = end.next_multiple_of(u64::from(granule));
             end = offset + bytes;
             let too_large = |_| LogError::TooLarge(object.payload_bytes);
             let offset = u32::try_from(offset).map_err(too_large)?;
             images.push(PlacedImage { offset, bytes: u32::try_from(bytes).map_err(too_large)? });
         }
-        let bytes = u32::try_from(end.next_multiple_of(u64::from(BLOCK_BYTES)));
+        let bytes = u32::try_from(end.next_multiple_of(u64::from(room.bytes())));
         let bytes = bytes.map_err(|_| LogError::TooLarge(0))?;
         Ok(Self { images, entry_bytes, bytes })
     }
 
+    /// Whether an empty segment has room for it.
+    fn fits_alone(&self, superblock: &Superblock) -> bool {
+        self.fits(superblock.room().first_batch(), 0, superblock)
+    }
+
     /// Whether it and all that ends the segment have room behind `cursor`.
-    fn fits(&self, cursor: u32, list_bytes: usize, segment_bytes: u32) -> bool {
-        let list_bytes = list_bytes + self.entry_bytes;
-        let footer = footer_bytes(list_bytes) as u64;
-        let end = u64::from(cursor) + u64::from(self.bytes) + footer + u64::from(BLOCK_BYTES);
-        end <= u64::from(segment_bytes) && list_bytes <= SEGMENT_ENTRY_BYTES_MAX
+    fn fits(&self, cursor: u32, list_bytes: usize, superblock: &Superblock) -> bool {
+        let (list_bytes, room) = (list_bytes + self.entry_bytes, superblock.room());
+        let footer = footer_bytes(list_bytes, room) as u64;
+        let end = u64::from(cursor) + u64::from(self.bytes) + footer + u64::from(room.bytes());
+        end <= u64::from(superblock.log_bytes()) && list_bytes <= SEGMENT_ENTRY_BYTES_MAX
     }
 }
 

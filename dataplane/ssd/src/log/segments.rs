@@ -8,6 +8,8 @@ use super::error::LogError;
 #[derive(Debug, Clone, Copy)]
 struct HeldSegment {
     slot: u32,
+    /// What its key is made from, if it is encrypted.
+    salt: Option<u128>,
     /// Reads and writes under way.
     holds: u32,
 }
@@ -24,8 +26,8 @@ pub(crate) struct SegmentFiles {
 }
 
 impl SegmentFiles {
-    pub(crate) fn add(&mut self, sequence: u32, slot: u32) {
-        self.by_sequence.insert(sequence, HeldSegment { slot, holds: 0 });
+    pub(crate) fn add(&mut self, sequence: u32, slot: u32, salt: Option<u128>) {
+        self.by_sequence.insert(sequence, HeldSegment { slot, salt, holds: 0 });
         self.next_slot = self.next_slot.max(slot + 1);
     }
 
@@ -84,6 +86,10 @@ impl SegmentFiles {
         }
         let sequence = *oldest.key();
         Ok((oldest.remove().slot, Some(sequence)))
+    }
+
+    pub(super) fn salt(&self, sequence: u32) -> Option<u128> {
+        self.by_sequence.get(&sequence)?.salt
     }
 
     /// One more read or write of a segment: its file, unless it has gone.

@@ -2,22 +2,24 @@
 
 use super::*;
 use crate::limits::SEGMENT_BYTES_MIN;
-use crate::platter::{append, format, object, reads, seal, start};
+use crate::platter::{append, format, format_encrypted, object, reads, salt, seal, start};
 
 #[test]
 fn images_lie_apart_behind_the_summary_and_inside_the_batch() {
-    let (mut platter, mut log) = format(4);
-    start(&mut platter, &mut log);
-    let objects = [object(1, 1, 100), object(2, 2, 300_000), object(3, 3, 70_000)];
-    let batch = log.append(&objects, &[]).unwrap();
-    let mut end = batch.offset + batch.summary.len() as u32;
-    for image in &batch.images {
-        assert!(image.offset >= end);
-        end = image.offset + image.bytes;
+    for (mut platter, mut log) in [format(4), format_encrypted(4)] {
+        start(&mut platter, &mut log);
+        let objects = [object(1, 1, 100), object(2, 2, 300_000), object(3, 3, 70_000)];
+        let batch = log.append(&objects, &[]).unwrap();
+        let mut end = batch.offset + batch.summary.len() as u32;
+        for image in &batch.images {
+            assert!(image.offset >= end);
+            end = image.offset + image.bytes;
+        }
+        assert!(end <= batch.offset + batch.bytes);
+        let block = log.superblock().room().bytes();
+        assert_eq!(batch.images[1].offset % block, 0, "a large image is read without neighbours");
+        log.check();
     }
-    assert!(end <= batch.offset + batch.bytes);
-    assert_eq!(batch.images[1].offset % BLOCK_BYTES, 0, "a large image is read without neighbours");
-    log.check();
 }
 
 #[test]
@@ -33,21 +35,23 @@ fn nothing_is_announced_before_all_earlier_batches_are_written() {
 
 #[test]
 fn a_full_segment_is_refused_and_has_room_for_its_end() {
-    let (mut platter, mut log) = format(2);
-    start(&mut platter, &mut log);
-    let mut hash = 0;
-    let refused = loop {
-        hash += 1;
-        match log.append(&[object(hash, 1, 700_000)], &[]) {
-            Ok(batch) => drop(log.complete(&batch)),
-            Err(error) => break error,
-        }
-        log.check();
-    };
-    assert_eq!(refused, LogError::Full);
-    let end = log.seal().unwrap();
-    assert!(end.footer_offset + end.footer.len() as u32 <= end.trailer_offset);
-    assert_eq!(end.trailer_offset + end.trailer.len() as u32, SEGMENT_BYTES_MIN);
+    for (mut platter, mut log) in [format(2), format_encrypted(2)] {
+        start(&mut platter, &mut log);
+        let mut hash = 0;
+        let refused = loop {
+            hash += 1;
+            match log.append(&[object(hash, 1, 700_000)], &[]) {
+                Ok(batch) => drop(log.complete(&batch)),
+                Err(error) => break error,
+            }
+            log.check();
+        };
+        assert_eq!(refused, LogError::Full);
+        let (end, room) = (log.seal().unwrap(), log.superblock().room());
+        let on_disk = |log: &[u8]| room.on_disk(log.len() as u32);
+        assert!(end.footer_offset + on_disk(&end.footer) <= end.trailer_offset);
+        assert_eq!(end.trailer_offset + on_disk(&end.trailer), SEGMENT_BYTES_MIN);
+    }
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn segments_are_used_again_oldest_first_and_not_while_they_are_read() {
         seal(&mut platter, &mut log);
     }
     let read = log.read(addresses[0], 64).unwrap();
-    assert_eq!(log.start().unwrap_err(), LogError::Busy);
+    assert_eq!(log.start(salt()).unwrap_err(), LogError::Busy);
     log.end_read(read.sequence);
     assert_eq!(start(&mut platter, &mut log), Some(addresses[0].sequence));
     assert!(!reads(&platter, &mut log, addresses[0], 0, 5000), "its segment has gone");
@@ -87,7 +91,7 @@ fn a_segment_whose_batch_is_still_being_written_is_not_used_again() {
     let late = log.append(&[object(1, 1, 100)], &[]).unwrap();
     let failed = log.append(&[object(2, 2, 100)], &[]).unwrap();
     log.fail(&failed);
-    assert_eq!(log.start().unwrap_err(), LogError::Busy);
+    assert_eq!(log.start(salt()).unwrap_err(), LogError::Busy);
     assert!(log.complete(&late).is_empty());
     start(&mut platter, &mut log);
 }

@@ -5,15 +5,18 @@ mod model;
 use super::*;
 use crate::format::{FormatError, SUPERBLOCK_FILE_BYTES, SegmentHeader, SuperblockError};
 use crate::limits::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
-use crate::log::{Tombstone, Written};
+use crate::log::{Log, Tombstone, Written};
 use crate::platter::{
-    CLUSTER, Chance, Platter, append, bytes_of, format, object, reads, recover, seal, start,
-    superblock, write_end,
+    CLUSTER, Chance, Platter, append, format, format_encrypted, object, reads, recover, salt, seal,
+    start, superblock, write_end,
 };
 
 /// A sealed segment with objects 1 and 2 and an open one with object 3 and a safe tombstone of 1.
 fn two_segments() -> (Platter, Vec<Written>) {
-    let (mut platter, mut log) = format(4);
+    two_segments_of(format(4))
+}
+
+fn two_segments_of((mut platter, mut log): (Platter, Log)) -> (Platter, Vec<Written>) {
     start(&mut platter, &mut log);
     let objects = [object(1, 1, 5000), object(2, 2, 90_000)];
     let mut written = append(&mut platter, &mut log, &objects, &[]);
@@ -40,18 +43,20 @@ fn rule_1_a_flipped_bit_of_an_image_is_a_miss() {
 
 #[test]
 fn rule_1_a_flipped_bit_of_any_structure_brings_nothing_back() {
-    let (platter, _) = two_segments();
-    assert_eq!(hashes(&platter), [2, 3]);
-    let blocks = [0, BLOCK_BYTES, 2 * BLOCK_BYTES, SEGMENT_BYTES_MIN - BLOCK_BYTES];
-    let mut chance = Chance(1);
-    for slot in [0, 1] {
-        for block in blocks {
-            for _ in 0..40 {
-                let mut damaged = platter.clone();
-                damaged.flip(slot, block + chance.below(120) as u32, chance.below(8) as u8);
-                let alive = hashes(&damaged);
-                assert!(!alive.contains(&1), "slot {slot}, block {block}");
-                assert_eq!(alive, [2, 3], "one damaged block loses nothing");
+    for (platter, _) in [two_segments(), two_segments_of(format_encrypted(4))] {
+        assert_eq!(hashes(&platter), [2, 3]);
+        let last = SEGMENT_BYTES_MIN - BLOCK_BYTES;
+        let blocks = [0, BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES, last];
+        let mut chance = Chance(1);
+        for slot in [0, 1] {
+            for block in blocks {
+                for _ in 0..40 {
+                    let mut damaged = platter.clone();
+                    damaged.flip(slot, block + chance.below(120) as u32, chance.below(8) as u8);
+                    let alive = hashes(&damaged);
+                    assert!(!alive.contains(&1), "slot {slot}, block {block}");
+                    assert_eq!(alive, [2, 3], "one damaged block loses nothing");
+                }
             }
         }
     }
@@ -81,8 +86,8 @@ fn rule_2_only_what_verifies_is_found() {
     append(&mut platter, &mut log, &[object(1, 1, 100)], &[]);
     let objects = [object(2, 2, 100)];
     let torn = log.append(&objects, &[]).unwrap();
-    let bytes = bytes_of(&torn, &objects);
-    platter.write(torn.slot, torn.offset, &bytes[..64].repeat(8));
+    let (offset, blocks) = platter.blocks_of(&log, &torn, &objects);
+    platter.write(torn.slot, offset, &blocks[..64].repeat(8));
     assert_eq!(hashes(&platter), [1]);
 }
 
@@ -95,7 +100,7 @@ fn rule_3_a_segment_without_a_trailer_is_read_from_its_summaries() {
             append(&mut platter, &mut log, &[object(hash, 1, 3000)], &[]);
         }
         let end = log.seal().unwrap();
-        write_end(&mut platter, &end, steps);
+        write_end(&mut platter, &log, &end, steps);
         assert_eq!(hashes(&platter), [1, 2, 3, 4, 5], "after {steps} steps of the end");
     }
 }
@@ -118,7 +123,7 @@ fn rule_4_a_recycled_segment_is_reported_when_it_cannot_come_back() {
     start(&mut platter, &mut log);
     append(&mut platter, &mut log, &[object(1, 1, 100)], &[]);
     seal(&mut platter, &mut log);
-    let next = log.start().unwrap();
+    let next = log.start(salt()).unwrap();
     platter.write(next.slot, 0, &next.header);
     platter.sync(next.slot);
     assert_eq!(log.started(), Some(0));
@@ -138,7 +143,7 @@ fn rule_5_after_everything_was_removed_nothing_is_found_and_numbers_go_on() {
     assert!(!reads(&platter, &mut log, written[1].address, 2, 90_000));
     let (mut log, survivors, _) = recover(&platter);
     assert!(survivors.is_empty());
-    assert!(log.start().unwrap().sequence > written[2].address.sequence);
+    assert!(log.start(salt()).unwrap().sequence > written[2].address.sequence);
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn rule_8_a_failed_write_closes_its_segment_and_makes_void_what_was_not_announce
     let failed = log.append(&[object(2, 2, 100)], &[tombstone]).unwrap();
     let later = log.append(&[object(3, 3, 100)], &[]).unwrap();
     // All of it has reached the disk, whatever the kernel says.
-    platter.write(failed.slot, failed.offset, &bytes_of(&failed, &[object(2, 2, 100)]));
+    platter.write_batch(&log, &failed, &[object(2, 2, 100)]);
     let lost = log.fail(&failed);
     let void = |hash, generation| Tombstone { hash, generation, sequence: 0 };
     assert_eq!(lost, [tombstone, void(2, 2), void(3, 3)], "they are to be written");
@@ -188,9 +193,9 @@ fn rule_8_a_failed_write_closes_its_segment_and_makes_void_what_was_not_announce
 #[test]
 fn rule_8_after_a_header_that_failed_nothing_is_written_any_more() {
     let (_, mut log) = format(1);
-    log.start().unwrap();
+    log.start(salt()).unwrap();
     log.start_failed();
-    assert_eq!(log.start().unwrap_err(), crate::log::LogError::Closed);
+    assert_eq!(log.start(salt()).unwrap_err(), crate::log::LogError::Closed);
 }
 
 #[test]
@@ -200,11 +205,11 @@ fn rule_10_another_version_another_cluster_and_damage_are_refused_each_by_name()
     let other = Superblock::choose(&file, "other").unwrap_err();
     assert!(matches!(other, SuperblockError::Cluster { .. }), "{other}");
     let mut newer = file.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     let body = u32::from_le_bytes([newer[12], newer[13], newer[14], newer[15]]) as usize;
     let sum = perigee_memory::crc32c(&[&newer[..16], &newer[20..20 + body]].concat());
     newer[16..20].copy_from_slice(&sum.to_le_bytes());
-    assert_eq!(Superblock::choose(&newer, CLUSTER), Err(SuperblockError::Version(2)));
+    assert_eq!(Superblock::choose(&newer, CLUSTER), Err(SuperblockError::Version(3)));
     let nothing = vec![0; SUPERBLOCK_FILE_BYTES as usize];
     let damaged = Superblock::choose(&nothing, CLUSTER);
     assert_eq!(damaged, Err(SuperblockError::Damaged(FormatError::Magic)));
@@ -230,19 +235,48 @@ fn rule_11_files_that_do_not_verify_as_ours_are_left_alone() {
         disk: perigee_schemas::Identity(1),
         sequence: 0,
         segment_bytes: SEGMENT_BYTES_MIN,
+        salt: None,
     };
     platter.write(2, 0, &foreign.encode());
     let (mut log, _, left_alone) = recover(&platter);
     assert_eq!(left_alone, [2]);
     let slots: Vec<u32> = (0..4)
         .map(|_| {
-            let start = log.start().unwrap();
+            let start = log.start(salt()).unwrap();
             log.started();
             log.remove_all();
             start.slot
         })
         .collect();
     assert!(!slots.contains(&2), "{slots:?}");
+}
+
+#[test]
+fn a_segment_that_is_begun_again_under_its_number_has_another_key() {
+    let (platter, _) = format_encrypted(1);
+    let blocks_of_a_life = || {
+        // The disk is put back to where it was, by a loss of power or by another hand.
+        let (mut platter, mut log) = (platter.clone(), recover(&platter).0);
+        start(&mut platter, &mut log);
+        append(&mut platter, &mut log, &[object(1, 1, 9000)], &[]);
+        (log.newest(), platter.read(0, 2 * BLOCK_BYTES, 4 * BLOCK_BYTES))
+    };
+    let (first, second) = (blocks_of_a_life(), blocks_of_a_life());
+    assert_eq!(first.0, second.0);
+    let differs = |block| first.1[block..block + 4096] != second.1[block..block + 4096];
+    assert!((0..4).all(|block| differs(block * 4096)), "the same bytes under the same nonce");
+}
+
+#[test]
+fn nothing_that_names_an_object_is_readable_on_an_encrypted_disk() {
+    let (platter, _) = two_segments_of(format_encrypted(4));
+    for slot in platter.slots() {
+        let bytes = platter.read(slot, 0, SEGMENT_BYTES_MIN);
+        let names = [b"key1".as_slice(), b"key2", b"key3", b"PRGBATCH", b"PRGFOOTR", b"PRGTRAIL"];
+        for name in names {
+            assert!(!bytes.windows(name.len()).any(|part| part == name), "{name:?}");
+        }
+    }
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn past_the_page_cache_of_ext4_nothing_is_lost_by_kills() {
         let opened = Host::new().open(&place, 64 * MIB);
         assert!(opened.spec.direct, "ext4 takes O_DIRECT");
         opened.disk.close().wait(LONG).unwrap();
-        kill_again_and_again(&place, 25);
+        kill_again_and_again(&place, false, 25);
     }
 }
 

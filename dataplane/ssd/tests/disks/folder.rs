@@ -7,7 +7,16 @@ use perigee_ssd::{Disk, DiskEvent, DiskOptions, OpenedDisk, ReadError, VoidCopy,
 
 #[test]
 fn objects_are_read_as_written_and_found_again_in_the_next_life() {
-    let (host, folder) = (Host::new(), tempfile::tempdir().unwrap());
+    are_read_as_written_and_found_again(&Host::new());
+}
+
+#[test]
+fn encrypted_objects_are_read_as_written_and_found_again_in_the_next_life() {
+    are_read_as_written_and_found_again(&Host::with_key(1));
+}
+
+fn are_read_as_written_and_found_again(host: &Host) {
+    let folder = tempfile::tempdir().unwrap();
     let opened = host.open(folder.path(), 64 * MIB);
     assert!(opened.survivors.is_empty());
     assert_eq!((opened.spec.segment_bytes, opened.spec.capacity_bytes), (16 << 20, 64 * MIB));
@@ -44,7 +53,12 @@ fn objects_are_read_as_written_and_found_again_in_the_next_life() {
 
 #[test]
 fn the_oldest_segment_is_used_again_and_its_objects_are_misses() {
-    let (host, folder) = (Host::new(), tempfile::tempdir().unwrap());
+    the_oldest_goes(&Host::new());
+    the_oldest_goes(&Host::with_key(1));
+}
+
+fn the_oldest_goes(host: &Host) {
+    let folder = tempfile::tempdir().unwrap();
     let OpenedDisk { disk, .. } = host.open(folder.path(), 48 * MIB);
     let mut places = Vec::new();
     for round in 1..=20_u64 {

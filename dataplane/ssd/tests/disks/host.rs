@@ -9,7 +9,7 @@ use perigee_ssd::format::Labels;
 use perigee_ssd::log::NewObject;
 use perigee_ssd::{
     Disk, DiskEvent, DiskOptions, DiskPiece, ImageSource, ListCursor, OpenError, OpenedDisk,
-    Outgoing, ReadError, image,
+    Outgoing, ReadError, StorageKey, image,
 };
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,6 +24,8 @@ pub(crate) struct Host {
     stop: std::sync::mpsc::Sender<()>,
     memory: Arc<Segment>,
     pub(crate) events: Arc<Mutex<Vec<DiskEvent>>>,
+    /// What its disks are encrypted with.
+    pub(crate) key: Option<StorageKey>,
 }
 
 impl Host {
@@ -38,7 +40,13 @@ impl Host {
         let memory = Segment::create(64 * MIB, &SegmentOptions::default()).unwrap();
         memory.populate(0, 64 * MIB).unwrap();
         let (shard, memory) = (Some(shard.unwrap()), Arc::new(memory));
-        Self { shard, stop, memory, events: Arc::default() }
+        Self { shard, stop, memory, events: Arc::default(), key: None }
+    }
+
+    pub(crate) fn with_key(byte: u8) -> Self {
+        let mut host = Self::new();
+        host.key = Some(StorageKey::new([byte; 32]));
+        host
     }
 
     pub(crate) fn options(&self, path: &Path, capacity_bytes: u64) -> DiskOptions {
@@ -48,6 +56,7 @@ impl Host {
             capacity_bytes,
             segment_bytes: 0,
             cluster: "tests".to_owned(),
+            key: self.key.clone(),
             on_event: Arc::new(move |event| events.lock().unwrap().push(event)),
         }
     }

@@ -13,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 /// generation.
 const PATH: &str = "PERIGEE_TEST_DISK";
 const FIRST: &str = "PERIGEE_TEST_FIRST";
+/// Whether its disk is encrypted.
+const ENCRYPTED: &str = "PERIGEE_TEST_ENCRYPTED";
 /// Small, so that segments are sealed and used again.
 const CAPACITY: u64 = 96 * MIB;
 const KILLS: u64 = 15;
@@ -20,7 +22,13 @@ const KILLS: u64 = 15;
 #[test]
 fn a_process_that_is_killed_while_it_appends_loses_nothing_that_was_announced() {
     let folder = tempfile::tempdir().unwrap();
-    kill_again_and_again(folder.path(), KILLS);
+    kill_again_and_again(folder.path(), false, KILLS);
+}
+
+#[test]
+fn nor_does_one_whose_disk_is_encrypted() {
+    let folder = tempfile::tempdir().unwrap();
+    kill_again_and_again(folder.path(), true, KILLS);
 }
 
 /// Not a test of its own: the process that is killed.
@@ -28,7 +36,7 @@ fn a_process_that_is_killed_while_it_appends_loses_nothing_that_was_announced() 
 fn the_process_that_is_killed() {
     if let Ok(path) = std::env::var(PATH) {
         let first = std::env::var(FIRST).unwrap().parse().unwrap();
-        append(Path::new(&path), first);
+        append(&host(std::env::var(ENCRYPTED).is_ok()), Path::new(&path), first);
     }
 }
 
@@ -56,11 +64,15 @@ impl Said {
     }
 }
 
-pub(crate) fn kill_again_and_again(path: &Path, kills: u64) {
+fn host(is_encrypted: bool) -> Host {
+    if is_encrypted { Host::with_key(9) } else { Host::new() }
+}
+
+pub(crate) fn kill_again_and_again(path: &Path, is_encrypted: bool, kills: u64) {
     let mut said = Said::default();
     let mut generation = 1;
     for round in 0..kills {
-        let mut child = start(path, generation);
+        let mut child = start(path, is_encrypted, generation);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // More of them in some rounds than in others: the kill meets every step.
         for line in lines.by_ref().take(3 + (round * 37 % 90) as usize) {
@@ -69,22 +81,22 @@ pub(crate) fn kill_again_and_again(path: &Path, kills: u64) {
         child.kill().unwrap();
         lines.for_each(|line| said.hear(&line.unwrap_or_default()));
         child.wait().unwrap();
-        generation = compare(path, &said).max(generation) + 1_000_000;
+        generation = compare(&host(is_encrypted), path, &said).max(generation) + 1_000_000;
     }
     assert!(said.announced.len() as u64 > kills * 5, "{} were announced", said.announced.len());
     assert!(!said.buried.is_empty());
 }
 
-fn start(path: &Path, generation: u64) -> Child {
+fn start(path: &Path, is_encrypted: bool, generation: u64) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "kills::the_process_that_is_killed", "--nocapture"]);
     child.env(PATH, path).env(FIRST, generation.to_string());
+    child.envs(is_encrypted.then_some((ENCRYPTED, "1")));
     child.stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// Opens the disk and compares it with what was said of it; the newest generation that it has.
-fn compare(path: &Path, said: &Said) -> u64 {
-    let host = Host::new();
+fn compare(host: &Host, path: &Path, said: &Said) -> u64 {
     let opened = host.open(path, CAPACITY);
     let found: BTreeMap<u64, DiskAddress> =
         opened.survivors.iter().map(|it| (it.generation, it.address)).collect();
@@ -113,8 +125,7 @@ fn compare(path: &Path, said: &Said) -> u64 {
 }
 
 /// Writes and buries until the process is killed, and says so.
-fn append(path: &Path, first: u64) {
-    let host = Host::new();
+fn append(host: &Host, path: &Path, first: u64) {
     let disk = host.open(path, CAPACITY).disk;
     let mut generation = first;
     let mut out = std::io::stdout();

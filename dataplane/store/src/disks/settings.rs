@@ -3,6 +3,7 @@
 
 use perigee_memory::size::parse_bytes;
 use perigee_settings::{SettingError, Variables};
+use perigee_ssd::StorageKey;
 use perigee_ssd::limits::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use std::path::{Component, Path, PathBuf};
 
@@ -17,6 +18,7 @@ const CAPACITIES: [&str; 2] =
     ["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"];
 const SEGMENT_BYTES: &str = "MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES";
 const CLUSTER: &str = "MC_STORE_CLUSTER_ID";
+const KEY_FILE: &str = "PERIGEE_SSD_KEY_FILE";
 
 /// Disks that objects of a client's memory go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +31,21 @@ pub struct DiskSettings {
     pub segment_bytes: u32,
     /// Cluster whose objects they keep.
     pub cluster: String,
+    /// What they are encrypted with; none to write them as they are.
+    pub key: Option<StorageKey>,
 }
 
 impl DiskSettings {
-    /// The paths that setup names, or the variables; the rest from the variables.
+    /// The paths and the file of the key that setup names, or the variables; the rest from the
+    /// variables.
     ///
     /// # Errors
-    /// A path or a variable cannot be used; the error names it.
-    pub fn read(path: &str, variables: &Variables<'_>) -> Result<Self, SettingError> {
+    /// A path, a key or a variable cannot be used; the error names it.
+    pub fn read(
+        path: &str,
+        key_file: &str,
+        variables: &Variables<'_>,
+    ) -> Result<Self, SettingError> {
         let paths = named_paths(path, variables)?;
         let total = capacity(variables)?;
         Ok(Self {
@@ -44,6 +53,7 @@ impl DiskSettings {
             capacity_bytes: total / paths.len() as u64,
             segment_bytes: segment_bytes(variables)?,
             cluster: variables.text(CLUSTER).unwrap_or_else(|| USUAL_CLUSTER.to_owned()),
+            key: key(key_file, variables)?,
             paths,
         })
     }
@@ -76,6 +86,21 @@ fn named_paths(path: &str, variables: &Variables<'_>) -> Result<Vec<PathBuf>, Se
         true => Err(SettingError::new(name, &text, "write a path, or several and commas")),
         false => Ok(paths),
     }
+}
+
+/// The key of the file that setup names, or the variable; none if neither does. A user who names
+/// one wants nothing on a disk that it does not protect: one that cannot be used is an error.
+fn key(file: &str, variables: &Variables<'_>) -> Result<Option<StorageKey>, SettingError> {
+    let mut named = ("ssd_key_file", file.to_owned());
+    if file.trim().is_empty() {
+        named = (KEY_FILE, variables.text(KEY_FILE).unwrap_or_default());
+    }
+    let (name, path) = (named.0, named.1.trim());
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let read = StorageKey::read(Path::new(path));
+    read.map(Some).map_err(|error| SettingError::new(name, path, error.to_string()))
 }
 
 /// The smaller of the limits that are set; 0 for none.
@@ -117,7 +142,7 @@ mod tests {
             let found = values.iter().find(|(name, _)| *name == asked);
             found.map(|(_, value)| (*value).to_owned())
         };
-        DiskSettings::read(path, &Variables::new(&value))
+        DiskSettings::read(path, "", &Variables::new(&value))
     }
 
     #[test]
@@ -142,6 +167,31 @@ mod tests {
         let settings = with("/x,/y", &values).unwrap();
         assert_eq!(settings.capacity_bytes, 2 << 30);
         assert_eq!(settings.segment_bytes, SEGMENT_BYTES_MIN);
+    }
+
+    #[test]
+    fn the_file_of_a_key_is_named_by_setup_or_a_variable_and_must_have_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, byte: u8, mode: u32| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, [byte; 32]).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path.display().to_string()
+        };
+        let (one, two, open) = (file("1", 1, 0o400), file("2", 2, 0o600), file("3", 3, 0o644));
+        let read = |named: &str, variable: &str| {
+            let value = |asked: &str| (asked == KEY_FILE).then(|| variable.to_owned());
+            DiskSettings::read("/x", named, &Variables::new(&value))
+        };
+        let key = |byte: u8| Some(StorageKey::new([byte; 32]));
+        assert_eq!(read("", "").unwrap().key, None);
+        assert_eq!(read("", &one).unwrap().key, key(1));
+        assert_eq!(read(&two, &one).unwrap().key, key(2), "setup goes before the variable");
+        for (named, variable, name) in [(&*open, "", "ssd_key_file"), ("", &*open, KEY_FILE)] {
+            let error = read(named, variable).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("chmod 400"), "{error}");
+        }
     }
 
     #[test]

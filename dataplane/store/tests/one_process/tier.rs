@@ -6,7 +6,7 @@ use perigee_metrics::DiskNumbers;
 use perigee_schemas::{DiskHealth, SegmentKind, Status};
 use perigee_service::Cluster;
 
-use perigee_store::{CallerRange, DiskSettings, GetRequest, RangeRequest, Store};
+use perigee_store::{CallerRange, DiskSettings, GetRequest, RangeRequest, StorageKey, Store};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -23,12 +23,17 @@ fn disks(path: &Path) -> DiskSettings {
         capacity_bytes: 512 << 20,
         segment_bytes: 16 << 20,
         cluster: "tests".to_owned(),
+        key: None,
     }
 }
 
 fn lender(cluster: &Cluster, path: &Path) -> Store {
+    lender_of(cluster, disks(path))
+}
+
+fn lender_of(cluster: &Cluster, disks: DiskSettings) -> Store {
     let mut config = config(cluster, ANY, MEMORY_BYTES);
-    config.disks = Some(disks(path));
+    config.disks = Some(disks);
     Store::open_with(config, &environment(true)).unwrap()
 }
 
@@ -214,4 +219,38 @@ fn a_disk_that_cannot_be_used_is_left_out_and_named() {
     assert!((0..OBJECTS).any(|number| is_only_on_disk(&store, number)), "the other is used");
     let written = &store.disk_numbers()[0];
     assert!(written.written_objects > 0 && written.written_bytes >= written.object_bytes);
+}
+
+#[test]
+fn an_encrypted_disk_serves_its_owner_others_ranges_and_the_next_life_and_no_other_key() {
+    let (cluster, folder) = (master(&AT_EVICTION), TempDir::new().unwrap());
+    let with_key =
+        |byte: u8| DiskSettings { key: Some(StorageKey::new([byte; 32])), ..disks(folder.path()) };
+    let store = lender_of(&cluster, with_key(1));
+    (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
+    let on_disk: Vec<usize> = (0..OBJECTS).filter(|it| is_only_on_disk(&store, *it)).collect();
+    assert!(on_disk.len() > OBJECTS / 3, "{}", on_disk.len());
+    let other = reader(&cluster);
+    let read_all = |client: &Store| {
+        for (number, bytes) in on_disk.iter().zip(get_all(client, &on_disk).chunks(OBJECT_BYTES)) {
+            assert!(bytes == data(*number, OBJECT_BYTES), "{number}");
+        }
+        let (number, mut part) = (on_disk[0], vec![0u8; 100_000]);
+        let target = CallerRange::owned(part.as_mut_ptr() as usize, part.len());
+        let request = RangeRequest { key: &key(number), source_offset: 70_001, target };
+        assert_eq!(client.read_ranges(&[request]), [Ok(100_000)]);
+        assert!(part == data(number, OBJECT_BYTES)[70_001..170_001]);
+    };
+    read_all(&store);
+    read_all(&other);
+    store.close();
+    let stranger = lender_of(&cluster, with_key(2));
+    assert_eq!(stranger.disk_numbers()[0].health, DiskHealth::Failed);
+    stranger.close();
+    let again = lender_of(&cluster, with_key(1));
+    until("the last announcement", || {
+        on_disk.iter().all(|number| !kinds(&again, *number).is_empty()).then_some(())
+    });
+    read_all(&again);
+    read_all(&other);
 }

@@ -12,6 +12,7 @@ mod user;
 use super::Tally;
 use crate::disk::DiskMood;
 use crate::world::World;
+use perigee_ssd::StorageKey;
 use play::{Play, Trouble};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -32,6 +33,7 @@ pub(super) fn play(world: &Rc<World>) -> Result<Tally, String> {
         world: world.clone(),
         host,
         trouble: Trouble::of(&random),
+        key: random.one_in(3).then(|| StorageKey::new([7; 32])),
         random,
         model: RefCell::default(),
         tally: Cell::default(),

@@ -7,7 +7,9 @@ use perigee_schemas::disk_address::DiskAddress;
 use proptest::prelude::*;
 
 use crate::log::{Log, NewObject, PlacedBatch, Tombstone, Written};
-use crate::platter::{Chance, Platter, bytes_of, format, object, reads, recover, write_end};
+use crate::platter::{
+    Chance, Platter, format, format_encrypted, object, reads, recover, salt, write_end,
+};
 
 const KEYS: u64 = 12;
 const SEGMENTS: u32 = 3;
@@ -38,7 +40,8 @@ struct Model {
 }
 
 impl Model {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_encrypted: bool) -> Self {
+        let format = if is_encrypted { format_encrypted } else { format };
         let (platter, log) = format(SEGMENTS);
         Self {
             platter,
@@ -95,7 +98,7 @@ impl Model {
     }
 
     fn put_down(&mut self, batch: &PlacedBatch, objects: &[NewObject]) {
-        self.platter.write(batch.slot, batch.offset, &bytes_of(batch, objects));
+        self.platter.write_batch(&self.log, batch, objects);
     }
 
     /// One batch, or two that complete in the wrong order.
@@ -162,7 +165,7 @@ impl Model {
 
     fn seal(&mut self, steps: u64) {
         let Ok(end) = self.log.seal() else { return };
-        write_end(&mut self.platter, &end, steps);
+        write_end(&mut self.platter, &self.log, &end, steps);
         if steps == 4 {
             self.note_safe(end.slot);
             let confirmed = self.log.sealed();
@@ -172,7 +175,7 @@ impl Model {
 
     fn start(&mut self, to_the_end: bool) {
         self.seal(4);
-        let start = self.log.start().expect("nothing is in use");
+        let start = self.log.start(salt()).expect("nothing is in use");
         self.platter.write(start.slot, 0, &start.header);
         if !to_the_end {
             // The old segment may be gone, and the master does not know.
@@ -199,9 +202,9 @@ impl Model {
 
     fn fail_a_write(&mut self) {
         let Some((batch, objects)) = self.place() else { return };
-        let bytes = bytes_of(&batch, &objects);
-        let kept = self.chance.below(u64::from(batch.bytes / 512) + 1) as usize * 512;
-        self.platter.write(batch.slot, batch.offset, &bytes[..kept]);
+        let (offset, blocks) = self.platter.blocks_of(&self.log, &batch, &objects);
+        let kept = self.chance.below(blocks.len() as u64 / 512 + 1) as usize * 512;
+        self.platter.write(batch.slot, offset, &blocks[..kept]);
         // What is written has replaced what the master had, whether it is announced or not.
         for object in &objects {
             if let Some(older) = self.known.remove(&object.hash) {
@@ -306,9 +309,10 @@ proptest! {
     #[test]
     fn nothing_wrong_is_read_nothing_removed_comes_back_and_nothing_safe_is_lost(
         seed in any::<u64>(),
+        is_encrypted in any::<bool>(),
         steps in prop::collection::vec(any::<u8>(), 1..60),
     ) {
-        let mut model = Model::new(seed);
+        let mut model = Model::new(seed, is_encrypted);
         steps.into_iter().for_each(|step| model.step(step));
         model.restart(false);
     }

@@ -6,7 +6,7 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
 use crate::world::World;
-use perigee_ssd::{DiskEvent, DiskOptions};
+use perigee_ssd::{DiskEvent, DiskOptions, StorageKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,6 +53,8 @@ pub(super) struct Play {
     pub(super) host: HostId,
     pub(super) random: Random,
     pub(super) trouble: Trouble,
+    /// What the disk is encrypted with, in some runs.
+    pub(super) key: Option<StorageKey>,
     pub(super) model: RefCell<Model>,
     pub(super) tally: Cell<Tally>,
     /// What the disk has said in the present life.
@@ -83,6 +85,7 @@ impl Play {
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
+            key: self.key.clone(),
             on_event: Arc::new(move |event| {
                 events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }),

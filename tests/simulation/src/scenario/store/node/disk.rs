@@ -15,7 +15,7 @@ use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone}
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_shard::Environment;
-use perigee_ssd::{Answer, Disk, DiskOptions, OpenedDisk, Unanswered};
+use perigee_ssd::{Answer, Disk, DiskOptions, OpenedDisk, StorageKey, Unanswered};
 use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, Writer};
 use perigee_store::ledger::VoidCopies;
 use perigee_transfer::SegmentTable;
@@ -116,6 +116,8 @@ impl Node {
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
+            // Some disks of a cluster are encrypted, and others are not.
+            key: (self.host % 2 == 1).then(|| StorageKey::new([7; 32])),
             on_event: Arc::new(move |_| {
                 rings.fetch_add(1, Ordering::Relaxed);
             }),
