@@ -184,6 +184,9 @@ fn write(corpus: &Path, decoder: &str, name: &str, bytes: &[u8]) -> std::io::Res
     std::fs::write(folder.join(name), bytes)
 }
 
+/// Disk, sequence, and where the footer is: a body has nothing behind its last field.
+const TRAILER_BODY_BYTES: usize = 16 + 3 * 4;
+
 /// One structure of each kind, and those of an encrypted disk, with the numbers that the disk
 /// decoder gives them: a body of a structure that is encrypted itself has its seal from there.
 fn disk() -> [(u8, &'static str, Vec<u8>); 8] {
@@ -212,7 +215,7 @@ fn disk() -> [(u8, &'static str, Vec<u8>); 8] {
     let footer = Footer { disk, sequence, entries };
     let trailer = SegmentTrailer { disk, sequence, footer_offset: 20_480, footer_bytes: 4096 };
     let beside = SegmentTrailer { footer_offset: 20_400, footer_bytes: 4080, ..trailer };
-    let beside = without_padding(beside.encode(BlockRoom::BesideTag));
+    let beside = beside.encode(BlockRoom::BesideTag);
     let room = BlockRoom::Whole;
     [
         (0, "superblock", without_padding(superblock.encode())),
@@ -222,7 +225,7 @@ fn disk() -> [(u8, &'static str, Vec<u8>); 8] {
         (4, "trailer", without_padding(trailer.encode(room))),
         (0, "superblock_encrypted", without_padding(encrypted.encode())),
         (1, "segment_header_encrypted", without_padding(salted.encode())),
-        (14, "trailer_encrypted", beside[SEAL_BYTES..].to_vec()),
+        (14, "trailer_encrypted", beside[SEAL_BYTES..SEAL_BYTES + TRAILER_BODY_BYTES].to_vec()),
     ]
 }
 

@@ -69,7 +69,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench disk --path /mnt/ssd",
     "perigee bench disk --path /mnt/ssd --operation read --size 1MiB --depth 32",
     "perigee bench disk --path /mnt/ssd --operation get   # by clients, not the log",
-    "perigee bench disk --path /mnt/ssd --operation read --encrypted   # what a key costs",
+    "perigee bench disk --path /mnt/ssd --encrypted   # what a key costs",
 ];
 
 /// The settings of one run.
