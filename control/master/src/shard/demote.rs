@@ -165,13 +165,16 @@ impl KeyShard {
         }
     }
 
-    /// The disk that was to have a copy has one.
-    pub(super) fn end_needless_demotion(&mut self, object: u32) {
-        if let Some(ended) = self.end_demotion(object) {
-            self.counters.demotions.revoked += 1;
-            if !ended.is_taken {
-                self.give_budget_back(&ended);
+    /// An object that was to have a copy has one, on this disk and of this generation. What is
+    /// written all the same is void, unless a tombstone for it would name that copy too.
+    pub(super) fn end_needless_demotion(&mut self, object: u32, copy: (u32, u64)) {
+        let under_way = self.demotions.of(object);
+        match under_way.is_some_and(|it| it.is_taken && (it.disk, it.generation) == copy) {
+            true => {
+                self.end_demotion(object);
+                self.counters.demotions.revoked += 1;
             }
+            false => self.cancel_demotion(object),
         }
     }
 

@@ -282,9 +282,10 @@ impl KeyShard {
         copy: &AnnouncedCopy<'_>,
         is_current: bool,
     ) -> Result<(), Status> {
-        // Also where it lies twice: a refusal would make both void.
-        let known = self.copy_of(object).map(|id| self.replicas[id].generation);
-        if known == Some(copy.generation) {
+        let place_of = |id: u32| (self.replicas[id].segment, self.replicas[id].generation);
+        let known = self.copy_of(object).map(place_of);
+        // Also where the disk has it twice: a refusal would make both void.
+        if known == Some((disk, copy.generation)) {
             return Ok(());
         }
         let is_long = self.replicas.chain(self.keys[object].first).any(|id| {
@@ -299,7 +300,7 @@ impl KeyShard {
             return Err(Status::ObjectNotFound);
         }
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
-        self.end_needless_demotion(object);
+        self.end_needless_demotion(object, (disk, copy.generation));
         Ok(())
     }
 

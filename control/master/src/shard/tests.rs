@@ -28,6 +28,7 @@ mod reports;
 mod segments;
 mod tasks;
 mod tenants;
+mod unconfirmed_disks;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

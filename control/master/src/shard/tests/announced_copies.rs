@@ -235,11 +235,43 @@ fn an_announced_copy_ends_the_demotion_that_was_to_make_one() {
 }
 
 #[test]
-fn a_copy_that_lies_twice_is_refused_in_neither_place() {
+fn a_copy_that_a_disk_has_twice_is_refused_in_neither_place() {
     let mut stage = Stage::with_disk(offload(), 4);
     stage.put("k");
     let generation = stage.generation("k");
-    assert_eq!(stage.announce_at("k", generation, 1, false), 0);
-    assert_eq!(stage.announce_at("k", generation, 2, true), 0, "a refusal makes both void");
+    assert_eq!(stage.announce_at("k", generation, (DISK, 1), false), 0);
+    assert_eq!(stage.announce_at("k", generation, (DISK, 2), true), 0, "a refusal makes both void");
     assert_eq!(stage.lies_in("k"), [0, DISK]);
+}
+
+#[test]
+fn of_two_disks_with_the_same_copy_one_is_refused() {
+    let mut stage = Stage::with_disk(offload(), 4);
+    let spec = SegmentSpec::bare(DISK_ID + 1, OWNER, 1 << 40);
+    stage.mount(SegmentSpec { kind: SegmentKind::Disk, ..spec }, DISK + 1);
+    stage.put("k");
+    let generation = stage.generation("k");
+    assert_eq!(stage.announce_at("k", generation, (DISK, 1), true), 0);
+    let other = stage.announce_at("k", generation, (DISK + 1, 1), true);
+    assert_eq!(other, code(Status::ObjectNotFound), "a removal would not reach it");
+}
+
+#[test]
+fn what_is_written_beside_an_announced_copy_is_void() {
+    for (other, void) in [(0, false), (1, true)] {
+        let mut stage = Stage::with_disk(offload(), 2);
+        let (shard, now_ms) = (&mut stage.shard, stage.now_ms);
+        shard.announce_copies(now_ms, OWNER, DISK, &[], true, &mut stage.status);
+        stage.put("k");
+        stage.put("other");
+        stage.tick();
+        let tasks = stage.take_demotions();
+        let task = tasks.iter().find(|task| &*task.key == b"k").expect("it is to be copied");
+        let generation = stage.generation("k");
+        assert_eq!(stage.announce("k", generation + other, true), 0);
+        let waiting = if void { vec![(hash("k"), generation)] } else { vec![] };
+        assert_eq!(stage.tombstones(), waiting);
+        let ended = stage.end_demotion(task, 0, address(1));
+        assert_eq!(ended, if void { code(Status::TaskNotFound) } else { 0 });
+    }
 }

@@ -83,15 +83,16 @@ impl Stage {
     }
 
     pub(super) fn announce(&mut self, key: &str, generation: u64, is_last: bool) -> i32 {
-        self.announce_at(key, generation, 1, is_last)
+        let disk = self.shard.space.disks()[0];
+        self.announce_at(key, generation, (disk, 1), is_last)
     }
 
-    /// Announces a copy in a segment of the log.
+    /// Announces a copy on a disk, in a segment of its log.
     pub(super) fn announce_at(
         &mut self,
         key: &str,
         generation: u64,
-        sequence: u32,
+        (disk, sequence): (u32, u32),
         is_last: bool,
     ) -> i32 {
         let copy = AnnouncedCopy {
@@ -103,7 +104,6 @@ impl Stage {
             writer: WRITER,
             address: address(sequence),
         };
-        let disk = self.shard.space.disks()[0];
         let (shard, now_ms) = (&mut self.shard, self.now_ms);
         shard.announce_copies(now_ms, OWNER, disk, &[copy], is_last, &mut self.status);
         self.shard.check();
@@ -509,35 +509,4 @@ fn what_is_being_replaced_is_saved_too_for_its_writer_may_never_end() {
     }
     assert_eq!(stage.revoke(WRITER, "a"), 0);
     assert!(stage.holds("a"), "it was acknowledged, and its successor was not");
-}
-
-#[test]
-fn nothing_goes_without_a_copy_before_the_owner_of_a_disk_has_answered_for_it() {
-    let mut stage = Stage::with_disk(offload(), 10);
-    stage.apply(&SegmentEvent::Draining { index: DISK });
-    for key in 0..10 {
-        assert_eq!(stage.put(&format!("{key}")), 0);
-    }
-    stage.tick();
-    assert!(stage.take_demotions().is_empty(), "the disk takes none yet");
-    assert_eq!(stage.put("more"), code(Status::NoAvailableHandle));
-    stage.apply(&SegmentEvent::Resumed { index: DISK });
-    stage.tick();
-    let tasks = stage.take_demotions();
-    assert!(!tasks.is_empty());
-    for task in tasks {
-        assert_eq!(stage.end_demotion(&task, 0, address(1)), 0);
-    }
-    assert_eq!(stage.put("more"), 0);
-    assert_eq!(stage.shard.counters().evicted_keys, 0);
-}
-
-#[test]
-fn a_disk_whose_owner_never_answers_for_it_keeps_nothing_in_memory() {
-    let mut stage = Stage::with_disk(offload(), 2);
-    stage.apply(&SegmentEvent::Draining { index: DISK });
-    assert_eq!([stage.put("a"), stage.put("b")], [0, 0]);
-    assert_eq!(stage.put("c"), code(Status::NoAvailableHandle));
-    stage.now_ms += crate::limits::DISK_UNCONFIRMED_MS;
-    assert_eq!(stage.put("c"), 0);
 }
