@@ -296,7 +296,10 @@ fn exist() -> Vec<u8> {
 fn get_replicas() -> Vec<u8> {
     let mut b = Builder::new();
     let keys = keys!(b);
-    let arguments = rpc::GetReplicasRequestArgs { keys, ..Default::default() };
+    let none = rpc::UnreadableCopy::default();
+    let copies = [rpc::UnreadableCopy::new(1, u64::MAX, 1 << 32 | 4096, 7), none, none];
+    let unreadable = Some(b.create_vector(&copies));
+    let arguments = rpc::GetReplicasRequestArgs { keys, unreadable, ..Default::default() };
     let root = rpc::GetReplicasRequest::create(&mut b, &arguments);
     finished(b, root)
 }

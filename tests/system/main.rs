@@ -1,6 +1,8 @@
 //! System tests: real processes, real sockets, on loopback.
 //! Invariant: each test starts what it needs and leaves nothing behind.
 
+#[cfg(all(test, feature = "store"))]
+mod damaged_disk;
 #[cfg(test)]
 mod descriptors;
 #[cfg(all(test, feature = "store"))]

@@ -73,6 +73,8 @@ pub struct ShardCounters {
     pub demotions_refused: RefusedDemotions,
     /// Copies on disks that went because their logs used the space again.
     pub recycled_copies: u64,
+    /// Copies on disks that their readers could not read.
+    pub unreadable_copies: u64,
     /// Void copies that were not noted one by one, because their owner had left too many
     /// unconfirmed.
     pub tombstones_overrun: u64,

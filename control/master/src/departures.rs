@@ -27,6 +27,8 @@ pub enum DepartureCause {
     Cleared,
     /// Its segment or disk is gone.
     SegmentGone,
+    /// A reader did not find its bytes on its disk.
+    Unreadable,
     /// The log of its disk has used its place again.
     PlaceReused,
 }

@@ -54,6 +54,7 @@ mod tasks;
 mod tenant_stock;
 mod tick;
 mod touch;
+mod unreadable;
 mod victim;
 
 #[cfg(test)]

@@ -85,6 +85,9 @@ fn words(cause: DepartureCause) -> (&'static str, &'static str) {
         }
         DepartureCause::Cleared => ("cleared", "its writer cleared its own replicas"),
         DepartureCause::SegmentGone => ("segment_gone", "its segment or disk is gone"),
+        DepartureCause::Unreadable => {
+            ("unreadable", "a reader found something else where its disk was to have it")
+        }
         DepartureCause::PlaceReused => {
             ("place_reused", "the log of its disk has used its place again")
         }

@@ -353,6 +353,7 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         demotions_refused: refused(counters.demotions_refused),
         write_budget: [gauges.budget_left_bytes, gauges.budget_bytes_per_day],
         recycled_copies: counters.recycled_copies,
+        unreadable_copies: counters.unreadable_copies,
         tombstones: gauges.tombstones,
         ..MasterNumbers::default()
     }

@@ -8,14 +8,14 @@ use crate::client::Store;
 use crate::limits::{FIRST_PART_BYTES, GET_ATTEMPTS, TWO_PARTS_KEYS_MIN};
 use crate::lookup::{FoundObject, Lookup};
 use crate::parts::PartPlaces;
-use crate::read_failure::ReadFailure;
+use crate::read_failure::{ReadFailure, SuspectCopy};
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
 use perigee_memory::reachable::Use;
 use perigee_metrics::ClientCall;
-use perigee_rpc::LookupPurpose;
 use perigee_schemas::Status;
+use perigee_schemas::master::UnreadableCopy;
 use perigee_shard::monotonic;
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
 use std::ops::Range;
@@ -102,20 +102,20 @@ impl Store {
         targets: &[(usize, &[CallerRange])],
     ) -> Vec<Result<u64, Status>> {
         let mut results = self.read_once(lookup, targets);
-        for _ in 1..GET_ATTEMPTS {
-            let retry: Vec<usize> =
-                (0..targets.len()).filter(|i| is_worth_looking_up(&results[*i])).collect();
+        let mut suspects = vec![None; targets.len()];
+        for attempt in 1..=GET_ATTEMPTS {
+            let retry = retries(&results, &mut suspects, attempt < GET_ATTEMPTS);
             if retry.is_empty() || !self.is_open() {
                 break;
             }
             self.cells.record_retries(retry.len() as u64);
-            let keys: Vec<&str> =
-                retry.iter().map(|i| lookup.found(targets[*i].0).map_or("", |f| &f.key)).collect();
-            let again = self.look_up(&keys, LookupPurpose::Read);
+            let key = |i: usize| lookup.found(targets[i].0).map_or("", |found| &found.key);
+            let keys: Vec<_> = retry.iter().map(|(i, copy)| (key(*i), *copy)).collect();
+            let again = self.look_up_again(&keys);
             let moved: Vec<(usize, &[CallerRange])> =
-                retry.iter().enumerate().map(|(index, i)| (index, targets[*i].1)).collect();
+                retry.iter().enumerate().map(|(index, (i, _))| (index, targets[*i].1)).collect();
             debug_assert_eq!(again.len(), retry.len(), "one answer per key");
-            for (i, result) in retry.into_iter().zip(self.read_once(&again, &moved)) {
+            for ((i, _), result) in retry.into_iter().zip(self.read_once(&again, &moved)) {
                 results[i] = result;
             }
         }
@@ -207,8 +207,8 @@ impl Store {
                 Err(error) => {
                     self.note(&reading, &error);
                     reading.found.leave_lease();
-                    let result = &mut results[reading.target];
-                    *result = result.map_or_else(|before| Err(before.and(&error)), Ok);
+                    let (result, place) = (&mut results[reading.target], reading.place());
+                    *result = result.map_or_else(|before| Err(before.and(place, &error)), Ok);
                     reading.tried += 1;
                     if reading.tried < reading.order.len() && !error.is_canceled() {
                         again.push(reading);
@@ -370,8 +370,25 @@ fn numbered<'a>(pieces: &[&'a [CallerRange]]) -> Vec<(usize, &'a [CallerRange])>
     pieces.iter().copied().enumerate().collect()
 }
 
-fn is_worth_looking_up(result: &Result<u64, ReadFailure>) -> bool {
-    result.is_err_and(|failure| failure.is_outdated)
+/// The reads that are worth a new lookup, each with the copy that the master is to forget. Once no
+/// further try is left, only those that have one.
+fn retries(
+    results: &[Result<u64, ReadFailure>],
+    suspects: &mut [Option<SuspectCopy>],
+    is_try_left: bool,
+) -> Vec<(usize, Option<UnreadableCopy>)> {
+    let mut retry = Vec::new();
+    for (i, (result, suspect)) in results.iter().zip(suspects).enumerate() {
+        let Some(failure) = result.err().filter(|failure| failure.is_outdated) else {
+            continue;
+        };
+        let before = std::mem::replace(suspect, failure.suspect);
+        let unreadable = failure.suspect.and_then(|suspect| suspect.named(before));
+        if is_try_left || unreadable.is_some() {
+            retry.push((i, unreadable));
+        }
+    }
+    retry
 }
 
 #[cfg(test)]

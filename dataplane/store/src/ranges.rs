@@ -6,7 +6,7 @@ use crate::caller_memory::HostPieces;
 use crate::client::Store;
 use crate::lookup::{FoundObject, Lookup};
 use crate::parts::PartPlaces;
-use crate::read_failure::status_of;
+use crate::read_failure::{SuspectCopy, status_of};
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
@@ -87,6 +87,7 @@ impl Store {
 
     /// Reads ranges from one replica after the other, until each was read or has none left.
     fn read_all(&self, mut waiting: Vec<RangeRead<'_>>, results: &mut [Result<u64, Status>]) {
+        let mut unreadable = Vec::new();
         while !waiting.is_empty() && self.is_open() {
             let outcomes = self.read_waiting(&waiting);
             // A range without an outcome would be forgotten.
@@ -94,7 +95,11 @@ impl Store {
             let mut again = Vec::new();
             for (read, outcome) in waiting.into_iter().zip(outcomes) {
                 if let Err(error) = &outcome {
-                    self.unreachable.note(self.place(&read), error);
+                    let place = self.place(&read);
+                    self.unreachable.note(place, error);
+                    let suspect = SuspectCopy::of(place, error);
+                    let copy = suspect.and_then(|suspect| suspect.named(None));
+                    unreadable.extend(copy.map(|copy| (read.found.key.as_str(), Some(copy))));
                     read.found.leave_lease();
                 }
                 results[read.slot] =
@@ -106,6 +111,9 @@ impl Store {
                 }
             }
             waiting = again;
+        }
+        if !unreadable.is_empty() {
+            drop(self.look_up_again(&unreadable));
         }
     }
 

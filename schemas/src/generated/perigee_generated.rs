@@ -1702,6 +1702,197 @@ impl<'a> ::flatbuffers::Verifiable for FollowState {
 }
 
 impl ::flatbuffers::SimpleToVerifyInSlice for FollowState {}
+// struct UnreadableCopy, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct UnreadableCopy(pub [u8; 32]);
+impl Default for UnreadableCopy { 
+  fn default() -> Self { 
+    Self([0; 32])
+  }
+}
+impl ::core::fmt::Debug for UnreadableCopy {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("UnreadableCopy")
+      .field("segment_high", &self.segment_high())
+      .field("segment_low", &self.segment_low())
+      .field("address", &self.address())
+      .field("generation", &self.generation())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for UnreadableCopy {}
+impl<'a> ::flatbuffers::Follow<'a> for UnreadableCopy {
+  type Inner = &'a UnreadableCopy;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a UnreadableCopy>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a UnreadableCopy {
+  type Inner = &'a UnreadableCopy;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<UnreadableCopy>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for UnreadableCopy {
+    type Output = UnreadableCopy;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const UnreadableCopy as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for UnreadableCopy {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> UnreadableCopy {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    segment_high: u64,
+    segment_low: u64,
+    address: u64,
+    generation: u64,
+  ) -> Self {
+    let mut s = Self([0; 32]);
+    s.set_segment_high(segment_high);
+    s.set_segment_low(segment_low);
+    s.set_address(address);
+    s.set_generation(generation);
+    s
+  }
+
+  pub fn segment_high(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_segment_high(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn segment_low(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_segment_low(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn address(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[16..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_address(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[16..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn generation(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[24..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_generation(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[24..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -1917,7 +2108,9 @@ pub enum GetReplicasRequestOffset {}
 
 /// `peek` is for operators: it changes nothing. With `probe` each key is touched as by `ExistRequest` and no read lease is
 /// granted: for who wants to know where a key lies. A master that is older grants the lease. A caller that does not use
-/// `parts` finds nothing under keys whose objects lie in parts.
+/// `parts` finds nothing under keys whose objects lie in parts. `unreadable` is empty, or names for each key the copy on a
+/// disk that its reader found no bytes of, or wrong ones: the master forgets it if the key still has it. A generation of 0
+/// names none.
 pub struct GetReplicasRequest<'a> {
   pub _tab: ::flatbuffers::Table<'a>,
 }
@@ -1936,6 +2129,7 @@ impl<'a> GetReplicasRequest<'a> {
   pub const VT_PEEK: ::flatbuffers::VOffsetT = 8;
   pub const VT_PROBE: ::flatbuffers::VOffsetT = 10;
   pub const VT_PARTS: ::flatbuffers::VOffsetT = 12;
+  pub const VT_UNREADABLE: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -1947,6 +2141,7 @@ impl<'a> GetReplicasRequest<'a> {
     args: &'args GetReplicasRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<GetReplicasRequest<'bldr>> {
     let mut builder = GetReplicasRequestBuilder::new(_fbb);
+    if let Some(x) = args.unreadable { builder.add_unreadable(x); }
     if let Some(x) = args.keys { builder.add_keys(x); }
     builder.add_parts(args.parts);
     builder.add_probe(args.probe);
@@ -1991,6 +2186,13 @@ impl<'a> GetReplicasRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(GetReplicasRequest::VT_PARTS, Some(false)).unwrap()}
   }
+  #[inline]
+  pub fn unreadable(&self) -> Option<::flatbuffers::Vector<'a, UnreadableCopy>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, UnreadableCopy>>>(GetReplicasRequest::VT_UNREADABLE, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
@@ -2004,6 +2206,7 @@ impl ::flatbuffers::Verifiable for GetReplicasRequest<'_> {
      .visit_field::<bool>("peek", Self::VT_PEEK, false)?
      .visit_field::<bool>("probe", Self::VT_PROBE, false)?
      .visit_field::<bool>("parts", Self::VT_PARTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, UnreadableCopy>>>("unreadable", Self::VT_UNREADABLE, false)?
      .finish();
     Ok(())
   }
@@ -2014,6 +2217,7 @@ pub struct GetReplicasRequestArgs<'a> {
     pub peek: bool,
     pub probe: bool,
     pub parts: bool,
+    pub unreadable: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, UnreadableCopy>>>,
 }
 impl<'a> Default for GetReplicasRequestArgs<'a> {
   #[inline]
@@ -2024,6 +2228,7 @@ impl<'a> Default for GetReplicasRequestArgs<'a> {
       peek: false,
       probe: false,
       parts: false,
+      unreadable: None,
     }
   }
 }
@@ -2054,6 +2259,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> GetReplicasRequestBuilder<'a,
     self.fbb_.push_slot::<bool>(GetReplicasRequest::VT_PARTS, parts, false);
   }
   #[inline]
+  pub fn add_unreadable(&mut self, unreadable: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , UnreadableCopy>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(GetReplicasRequest::VT_UNREADABLE, unreadable);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> GetReplicasRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     GetReplicasRequestBuilder {
@@ -2076,6 +2285,7 @@ impl ::core::fmt::Debug for GetReplicasRequest<'_> {
       ds.field("peek", &self.peek());
       ds.field("probe", &self.probe());
       ds.field("parts", &self.parts());
+      ds.field("unreadable", &self.unreadable());
       ds.finish()
   }
 }

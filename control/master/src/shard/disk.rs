@@ -85,7 +85,7 @@ impl KeyShard {
     }
 
     /// The copy of an object on a disk, if it has one.
-    fn copy_of(&self, object: u32) -> Option<u32> {
+    pub(super) fn copy_of(&self, object: u32) -> Option<u32> {
         let mut complete = self.replicas.chain(self.keys[object].first);
         complete.find(|id| self.replicas[*id].is_on_disk())
     }

@@ -29,6 +29,7 @@ mod segments;
 mod tasks;
 mod tenants;
 mod unconfirmed_disks;
+mod unreadable;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -239,6 +239,12 @@ pub(super) const FAMILIES: &[Family] = &[
         "Copies on SSD that are gone because newer ones took their room",
     )
     .ours(),
+    Family::counter(
+        "perigee_disk_copies_unreadable_total",
+        "copies",
+        "Copies on SSD that were forgotten because a reader found nothing or wrong bytes there: torn or damaged",
+    )
+    .ours(),
     Family::gauge(
         "perigee_disk_tombstones",
         "copies",

@@ -161,6 +161,8 @@ pub struct MasterNumbers {
     pub write_budget: [u64; 2],
     /// Copies that went because the log of their disk used the space again.
     pub recycled_copies: u64,
+    /// Copies on disks that their readers could not read.
+    pub unreadable_copies: u64,
     /// Void copies on disks that their owners have not erased yet.
     pub tombstones: u64,
     /// Memory that quotas of tenants are parts of. Set by one part only; parts add up.
@@ -245,6 +247,7 @@ impl MasterNumbers {
         self.demoted_bytes += other.demoted_bytes;
         self.unsaved_keys += other.unsaved_keys;
         self.recycled_copies += other.recycled_copies;
+        self.unreadable_copies += other.unreadable_copies;
         self.tombstones += other.tombstones;
         self.quota_capacity_bytes += other.quota_capacity_bytes;
         self.strangers += other.strangers;

@@ -100,6 +100,7 @@ fn add_disks(samples: &mut Samples, numbers: &MasterNumbers) {
         ("perigee_write_budget_bytes", numbers.write_budget[0]),
         ("perigee_write_budget_bytes_per_day", numbers.write_budget[1]),
         ("perigee_disk_copies_recycled_total", numbers.recycled_copies),
+        ("perigee_disk_copies_unreadable_total", numbers.unreadable_copies),
         ("perigee_disk_tombstones", numbers.tombstones),
     ] {
         samples.value(name, &[], value);

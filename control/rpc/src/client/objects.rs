@@ -9,11 +9,13 @@ use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
 use crate::request::{WirePlacement, WriteForm, placement, stored, stored_groups, tenant};
 use flatbuffers::{Vector, WIPOffset};
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::master::UnreadableCopy;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
 use std::time::Instant;
 
 type ByteColumn = WIPOffset<Vector<'static, u8>>;
+type CopyColumn = WIPOffset<Vector<'static, UnreadableCopy>>;
 type SumColumn = WIPOffset<Vector<'static, u32>>;
 
 /// A lookup that was sent and whose answer has not been taken yet.
@@ -61,7 +63,26 @@ impl MasterClient {
         single: bool,
         purpose: LookupPurpose,
     ) -> Result<LocatedBatch, CallError> {
-        let encode = |builder: &mut Builder| self.encode_lookup(builder, keys, single, purpose);
+        let encode =
+            |builder: &mut Builder| self.encode_lookup(builder, keys, &[], (single, purpose));
+        self.call(MessageKind::GetReplicas, true, encode, |body| {
+            LocatedBatch::decode(body, keys.len())
+        })
+    }
+
+    /// Where each key can be read after a read of it has failed. The master forgets the copies that
+    /// were unreadable, one or none per key, if it still has them as they are named; an older one
+    /// leaves them.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn get_replicas_again<S: AsRef<str>>(
+        &self,
+        keys: &[S],
+        unreadable: &[Option<UnreadableCopy>],
+    ) -> Result<LocatedBatch, CallError> {
+        let how = (keys.len() == 1, LookupPurpose::Read);
+        let encode = |builder: &mut Builder| self.encode_lookup(builder, keys, unreadable, how);
         self.call(MessageKind::GetReplicas, true, encode, |body| {
             LocatedBatch::decode(body, keys.len())
         })
@@ -72,7 +93,8 @@ impl MasterClient {
     /// one.
     pub fn ask_replicas<S: AsRef<str>>(&self, keys: &[S]) -> Option<AskedReplicas> {
         let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
-        self.encode_lookup(&mut connection.builder, keys, false, LookupPurpose::Read);
+        let how = (false, LookupPurpose::Read);
+        self.encode_lookup(&mut connection.builder, keys, &[], how);
         let deadline = Instant::now() + self.deadline();
         let given_back = self.returns.take();
         connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
@@ -269,16 +291,28 @@ impl MasterClient {
         &self,
         builder: &mut Builder,
         keys: &[S],
-        single: bool,
-        purpose: LookupPurpose,
+        unreadable: &[Option<UnreadableCopy>],
+        (single, purpose): (bool, LookupPurpose),
     ) {
         let keys = Some(stored(builder, &self.options.tenant, keys));
         let peek = purpose == LookupPurpose::Peek;
         let probe = purpose == LookupPurpose::Probe;
-        let args = master::GetReplicasRequestArgs { keys, single, peek, probe, parts: true };
+        let unreadable = unreadable_column(builder, unreadable);
+        let args =
+            master::GetReplicasRequestArgs { keys, single, peek, probe, parts: true, unreadable };
         let root = master::GetReplicasRequest::create(builder, &args);
         builder.finish_minimal(root);
     }
+}
+
+/// The unreadable copy of each key; nothing if no key has any.
+fn unreadable_column(
+    builder: &mut Builder,
+    copies: &[Option<UnreadableCopy>],
+) -> Option<CopyColumn> {
+    let is_named = copies.iter().any(Option::is_some);
+    let column: Vec<_> = copies.iter().map(|copy| copy.unwrap_or_default()).collect();
+    is_named.then(|| builder.create_vector(&column))
 }
 
 /// How many parts each key has, and the checksums of all of them; nothing if no key has any.

@@ -40,8 +40,12 @@ pub(super) async fn get_replicas(
     let keys = keys(request.keys(), body.len())?;
     shard.wait_for_keys(&keys).await;
     let (peek, probe) = (request.peek(), request.probe());
+    let unreadable = unreadable(&request, keys.len())?;
     let mut found: Replicas = shard
         .scatter(&keys, move |owner, now, share, found: &mut Replicas| {
+            if !unreadable.is_empty() {
+                owner.forget_unreadable(now, share.keys, &share.pick(&unreadable));
+            }
             if peek {
                 owner.peek(share.keys, &mut found.columns);
             } else if probe {
@@ -70,6 +74,17 @@ pub(super) async fn get_replicas(
     let root = master::GetReplicasReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(CallCounts::keys(RpcKind::GetReplicaList, request.single(), &columns.status))
+}
+
+/// The copies that the readers of keys could not read; empty if there are none.
+fn unreadable(
+    request: &master::GetReplicasRequest<'_>,
+    keys: usize,
+) -> Result<Arc<[master::UnreadableCopy]>, CallRefusal> {
+    match request.unreadable() {
+        Some(copies) => Ok(column(Some(copies.iter().copied()), keys, "unreadable")?.into()),
+        None => Ok(Arc::default()),
+    }
 }
 
 /// Takes read leases back. What cannot be understood is counted and left to end by time.

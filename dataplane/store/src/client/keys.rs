@@ -8,9 +8,11 @@ use crate::lookup::Lookup;
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
 use perigee_metrics::RpcKind;
-use perigee_rpc::{AskedReplicas, CallError, LookupPurpose};
+use perigee_rpc::{AskedReplicas, CallError, LocatedBatch, LookupPurpose, MasterClient};
 use perigee_schemas::Status;
+use perigee_schemas::master::UnreadableCopy;
 use perigee_transfer::ReplicaAddress;
+use std::collections::HashMap;
 
 impl Store {
     /// Whether each key of a batch can be read.
@@ -93,6 +95,28 @@ impl Store {
     }
 
     pub(crate) fn look_up(&self, keys: &[&str], purpose: LookupPurpose) -> Lookup {
+        self.look_up_with(keys, |master, chunk| {
+            master.get_replicas(chunk, keys.len() == 1, purpose)
+        })
+    }
+
+    /// Looks keys up after reads have failed, so that the master forgets the copies that could not
+    /// be read.
+    pub(crate) fn look_up_again(&self, failed: &[(&str, Option<UnreadableCopy>)]) -> Lookup {
+        let keys: Vec<&str> = failed.iter().map(|(key, _)| *key).collect();
+        let copies = failed.iter().filter_map(|(key, copy)| Some((*key, (*copy)?)));
+        let copies: HashMap<&str, UnreadableCopy> = copies.collect();
+        self.look_up_with(&keys, |master, chunk| {
+            let unreadable: Vec<_> = chunk.iter().map(|key| copies.get(key).copied()).collect();
+            master.get_replicas_again(chunk, &unreadable)
+        })
+    }
+
+    fn look_up_with(
+        &self,
+        keys: &[&str],
+        ask: impl Fn(&MasterClient, &[&str]) -> Result<LocatedBatch, CallError>,
+    ) -> Lookup {
         if !self.is_open() {
             return Lookup::failed(keys.len(), Status::InvalidParams);
         }
@@ -101,9 +125,7 @@ impl Store {
             let mut lookup = Lookup::default();
             for chunk in in_calls(sent, |key| key.len()) {
                 let kind = kind_of(RpcKind::GetReplicaList, keys.len());
-                let located =
-                    self.timed(kind, |master| master.get_replicas(chunk, keys.len() == 1, purpose));
-                match located {
+                match self.timed(kind, |master| ask(master, chunk)) {
                     Ok(located) => {
                         lookup.append(chunk, &located, &self.addresses, &self.master);
                     }

@@ -139,11 +139,10 @@ impl<'a> DiskJobs<'a> {
                 }
             }
             Err(unanswered) => {
-                let why = match unanswered {
-                    Unanswered::Gone => TransferError::Stale,
-                    _ => TransferError::OwnDisk(ReadError::Late),
-                };
-                self.results.extend(call.jobs.iter().map(|job| (*job, Err(why.clone()))));
+                // Not as what has gone: a disk that is being closed may have it at its next start.
+                tracing::debug!(?unanswered, "A disk of this process has not answered");
+                let why = || Err(ReadError::Late.into());
+                self.results.extend(call.jobs.iter().map(|job| (*job, why())));
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::world::World;
 use perigee_memory::{ByteRange, crc32c};
 use perigee_rpc::StartedBatch;
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::master::UnreadableCopy;
 use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use perigee_transfer::{SegmentClient, TransferError, WriteJob};
@@ -51,6 +52,8 @@ pub(super) struct Client {
     calls_left: Cell<u64>,
     tasks: RefCell<Vec<Identity>>,
     tally: Cell<Tally>,
+    /// Copies on disks that could not be read, by key.
+    unreadable: RefCell<BTreeMap<String, UnreadableCopy>>,
 }
 
 /// What a process of a client has.
@@ -78,6 +81,7 @@ impl Client {
             calls_left: Cell::new(random.between(40, 120)),
             tasks: RefCell::default(),
             tally: Cell::default(),
+            unreadable: RefCell::default(),
             random,
         }
     }
@@ -158,7 +162,13 @@ impl Client {
         };
         let mut found = Vec::new();
         for key in self.contract.keys() {
-            match self.get(&life, &key).await {
+            let mut got = self.get(&life, &key).await;
+            if self.unreadable.borrow().contains_key(&key) {
+                got = self.get(&life, &key).await;
+                let is_still = self.unreadable.borrow().contains_key(&key);
+                self.world.check(!is_still, || format!("{key} can be neither read nor put"));
+            }
+            match got {
                 Some(true) => found.push(key),
                 // A loss of power may have torn what lies on a disk alone.
                 Some(false) => self.world.check(!self.contract.is_fair(), || {

@@ -6,6 +6,7 @@ use crate::world::World;
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
 use perigee_rpc::{Location, ReplySegment};
 use perigee_schemas::frame::{FrameHeader, MessageKind};
+use perigee_schemas::master::UnreadableCopy;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, SegmentKind, Status, master, object};
 use perigee_transfer::{ReplicaAddress, SegmentAddress};
@@ -243,8 +244,11 @@ pub(super) fn put_revoke(put: &Put<'_>, in_flight: bool, upsert: bool) -> Vec<u8
     finished(builder, root)
 }
 
-pub(super) fn get_replicas(keys: &[String]) -> Vec<u8> {
+/// Looks keys up; the first one's copy is named if it could not be read before.
+pub(super) fn get_replicas(keys: &[String], unreadable: Option<UnreadableCopy>) -> Vec<u8> {
     let mut builder = Builder::new();
+    let others = keys.iter().skip(1).map(|_| UnreadableCopy::default());
+    let copies = unreadable.map(|first| std::iter::once(first).chain(others).collect::<Vec<_>>());
     let texts: Vec<&str> = keys.iter().map(String::as_str).collect();
     let args = master::GetReplicasRequestArgs {
         keys: Some(strings(&mut builder, &texts)),
@@ -252,6 +256,7 @@ pub(super) fn get_replicas(keys: &[String]) -> Vec<u8> {
         peek: false,
         probe: false,
         parts: true,
+        unreadable: copies.map(|copies| builder.create_vector(&copies)),
     };
     let root = master::GetReplicasRequest::create(&mut builder, &args);
     finished(builder, root)

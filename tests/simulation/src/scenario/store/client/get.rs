@@ -7,6 +7,7 @@ use crate::scenario::store::wire::{self, PartPlace};
 use perigee_memory::ByteRangeMut;
 use perigee_rpc::LocatedBatch;
 use perigee_schemas::frame::MessageKind;
+use perigee_schemas::master::UnreadableCopy;
 use perigee_schemas::{SegmentKind, Status};
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ struct Lookup {
 
 /// A key that was found: what it must hold, and where it lies.
 struct Found {
+    key: String,
     version: Rc<Version>,
     places: Vec<FoundPlace>,
     lease: Rc<Lease>,
@@ -42,7 +44,9 @@ impl Client {
     pub(super) async fn get(&self, life: &Life, key: &str) -> Option<bool> {
         let keys = self.with_others(key);
         let (evicted, asked) = (self.master.evicted_keys(), self.world.now());
-        let answer = life.link.ask(MessageKind::GetReplicas, &wire::get_replicas(&keys)).await;
+        let unreadable = self.unreadable.borrow_mut().remove(key);
+        let request = wire::get_replicas(&keys, unreadable);
+        let answer = life.link.ask(MessageKind::GetReplicas, &request).await;
         self.world.check(answer.is_some() || !self.contract.is_calm(), || {
             "Without a fault a lookup was not answered".to_owned()
         });
@@ -97,6 +101,7 @@ impl Client {
             FoundPlace { place, checksum }
         };
         Some(Found {
+            key: key.to_owned(),
             places: places.into_iter().enumerate().map(checksum).collect(),
             version,
             lease: self.contract.note_lease(key, *asked, located.lease_ttl_ms, *epoch),
@@ -172,9 +177,20 @@ impl Client {
             }
             Some(Err(error)) => {
                 self.judge(found, place, error);
+                self.note_unreadable(&found.key, place, error);
                 false
             }
             None => false,
+        }
+    }
+
+    /// The next lookup of the key names a copy that is torn or has gone.
+    fn note_unreadable(&self, key: &str, place: &ReplicaAddress, error: &TransferError) {
+        let is_wrong = matches!(error, TransferError::Stale | TransferError::Checksum { .. });
+        if is_wrong && place.segment.kind == Some(SegmentKind::Disk) {
+            let id = place.segment.id;
+            let copy = UnreadableCopy::new(id.high(), id.low(), place.offset, place.generation);
+            self.unreadable.borrow_mut().insert(key.to_owned(), copy);
         }
     }
 

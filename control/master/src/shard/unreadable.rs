@@ -1,0 +1,44 @@
+//! Copies on disks that their readers could not read: torn by a loss of power, or damaged since.
+//! Invariant: only a copy that lies exactly where the reader looked is forgotten; what was written
+//! or moved since stays.
+
+use perigee_schemas::Identity;
+use perigee_schemas::master::UnreadableCopy;
+
+use crate::departures::DepartureCause;
+
+use super::KeyShard;
+
+impl KeyShard {
+    /// Forgets the copy of each key that a reader could not read; a generation of 0 names none.
+    /// Without it the key could never be read again, nor put, for it exists.
+    pub fn forget_unreadable(&mut self, now_ms: u64, keys: &[&[u8]], copies: &[UnreadableCopy]) {
+        debug_assert_eq!(keys.len(), copies.len(), "one copy or none per key");
+        self.begin(now_ms);
+        for (key, named) in keys.iter().zip(copies) {
+            let object = self.keys.find(key);
+            if let Some(id) = object.and_then(|object| self.copy_as_named(object, named)) {
+                self.forget_copy(id);
+            }
+        }
+    }
+
+    fn copy_as_named(&self, object: u32, named: &UnreadableCopy) -> Option<u32> {
+        let disk = Identity::from_halves(named.segment_high(), named.segment_low());
+        self.copy_of(object).filter(|id| {
+            let copy = &self.replicas[*id];
+            let share = self.space.get(copy.segment);
+            (copy.generation, copy.offset) == (named.generation(), named.address())
+                && share.is_some_and(|share| share.spec.id == disk.0)
+        })
+    }
+
+    fn forget_copy(&mut self, id: u32) {
+        let hash = self.keys[self.replicas[id].object].hash();
+        self.note_departure(id, DepartureCause::Unreadable);
+        self.tombstones.note_change(hash);
+        self.rebuild.note_change(hash);
+        self.counters.unreadable_copies += 1;
+        self.drop_complete(id);
+    }
+}
