@@ -19,10 +19,13 @@ impl KeptDisk {
         if !self.tell_oldest(owner, self.disk.oldest()).await? {
             return Ok(false);
         }
-        (self.is_whole, self.refused) = (false, Vec::new());
+        (self.announced, self.is_whole, self.refused) = (0, false, Vec::new());
         let mut copies = 0;
         if let Some(found) = self.found.take() {
-            self.tell(owner, &found).await?;
+            // Not kept for the next time: some of it may be void by then.
+            if !self.tell(owner, &found).await? {
+                return Ok(false);
+            }
             copies += found.len();
         } else {
             let mut from = None;
@@ -30,7 +33,9 @@ impl KeptDisk {
                 let Some(ListedPage { objects, next }) = self.page(owner, from).await else {
                     return Ok(false);
                 };
-                self.tell(owner, &objects).await?;
+                if !self.tell(owner, &objects).await? {
+                    return Ok(false);
+                }
                 copies += objects.len();
                 if next.is_none() {
                     break;
@@ -73,8 +78,14 @@ impl KeptDisk {
         None
     }
 
-    /// Announces some copies, in calls of bounded size.
-    async fn tell(&mut self, owner: &impl DiskOwner, found: &[Survivor]) -> Result<(), CallError> {
+    /// Announces some copies, in calls of bounded size; false if the master does not know the disk
+    /// everywhere yet. It must not hear the end of an announcement that it has not heard: it would
+    /// forget which of the copies are void.
+    async fn tell(
+        &mut self,
+        owner: &impl DiskOwner,
+        found: &[Survivor],
+    ) -> Result<bool, CallError> {
         let mut rest = found;
         while !rest.is_empty() {
             let (page, after) = rest.split_at(page_len(rest));
@@ -83,6 +94,9 @@ impl KeptDisk {
                 page.iter().partition(|it| owner.void().has(it.generation));
             let copies: Vec<FoundCopy<'_>> = page.iter().map(|it| found_copy(it)).collect();
             let verdicts = owner.master().announce_copies(self.id, &copies, false).await?;
+            if verdicts.contains(&Status::SegmentNotFound) {
+                return Ok(false);
+            }
             let refused = page.iter().zip(verdicts);
             let refused = refused.filter(|(_, verdict)| *verdict == Status::ObjectNotFound);
             let void = void.into_iter().chain(refused.map(|(it, _)| *it));
@@ -90,7 +104,7 @@ impl KeptDisk {
             self.refused.extend(void);
             rest = after;
         }
-        Ok(())
+        Ok(true)
     }
 }
 
