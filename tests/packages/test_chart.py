@@ -32,6 +32,8 @@ CASES = {
     },
     "disk-of-the-host": {"store": {"kind": "DaemonSet", "disk": {"hostPath": "/nvme0/kv", "limit": "400Gi"}}, "agent": {"enabled": True}},
     "disk-by-claim": {"store": {"disk": {"claimSize": "500Gi", "storageClass": "local-nvme"}}},
+    "encrypted-disk": {"store": {"kind": "DaemonSet", "disk": {"hostPath": "/nvme0/kv", "keySecret": "kv-key", "keySecretItem": "key"}}},
+    "encrypted-claim": {"store": {"disk": {"claimSize": "500Gi", "keySecret": "kv-key"}}, "agent": {"enabled": True}},
     "least": {"master": {"metadataServer": False}, "store": {"drainSeconds": 0}, "networkPolicy": {"enabled": False}},
 }
 
@@ -101,10 +103,28 @@ def test_a_disk_is_mounted_where_the_store_looks_for_it_and_the_master_is_asked_
     assert "volumeMounts" not in container(without["StatefulSet", "cache-store"])
 
 
+@pytest.mark.parametrize(("name", "kind", "item"), [("encrypted-disk", "DaemonSet", "key"), ("encrypted-claim", "StatefulSet", "disks.key")])
+def test_the_key_of_disks_comes_from_a_secret_that_the_group_of_the_pod_alone_can_read(rendered, name, kind, item):
+    store = rendered(CASES[name])[kind, "cache-store"]
+    pod, only = store["spec"]["template"]["spec"], container(store)
+    [key] = [volume for volume in pod["volumes"] if volume["name"] == "disk-key"]
+    assert key["secret"] == {"secretName": "kv-key", "defaultMode": 0o400, "items": [{"key": item, "path": "disks.key"}]}
+    [mount] = [mount for mount in only["volumeMounts"] if mount["name"] == "disk-key"]
+    assert mount["readOnly"] is True
+    assert f"--ssd_key_file={mount['mountPath']}/disks.key" in only["args"]
+    security = pod["securityContext"]
+    assert security["fsGroup"] == security["runAsGroup"], "the file is root's, and its group's is the pod's"
+    plain = container(rendered(CASES["disk-of-the-host"])["DaemonSet", "cache-store"])
+    assert not any(word.startswith("--ssd_key_file") for word in plain["args"])
+
+
 @pytest.mark.parametrize("store", [
     {"kind": "DaemonSet", "disk": {"claimSize": "500Gi"}},
     {"disk": {"claimSize": "500Gi", "hostPath": "/nvme0/kv"}},
     {"disk": {"hostPath": "nvme0/kv"}},
+    {"disk": {"keySecret": "kv-key"}},
+    {"disk": {"hostPath": "/nvme0/kv", "keySecret": "Not a name"}},
+    {"disk": {"hostPath": "/nvme0/kv", "keySecret": "kv-key", "keySecretItem": "../key"}},
 ])
 def test_a_disk_that_cannot_be_is_refused(rendered, store):
     with pytest.raises(AssertionError, match="disk"):

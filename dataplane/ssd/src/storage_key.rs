@@ -1,18 +1,21 @@
-//! The key that a user gives for disks: 32 bytes of a file that only its owner can read.
+//! The key that a user gives for disks: 32 bytes of a file that only its owner can read, or that
+//! root has given to one group to read, as a secret of Kubernetes comes to a pod with an fsGroup.
 //! Invariant: it is shown nowhere, and no message has any of it.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const KEY_BYTES: usize = 32;
 /// Longest file that is read: hexadecimal digits, and the end of the line.
 const FILE_BYTES_MAX: u64 = 2 * KEY_BYTES as u64 + 2;
-/// What others than the owner of a file may do with it.
+/// What others than the owner of a file may not do with it.
 const OTHERS: u32 = 0o077;
+/// The same of a file of root's, who alone decides which group reads it.
+const OTHERS_OF_ROOT: u32 = 0o037;
 
 /// Why a file is no key.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -28,7 +31,8 @@ pub enum StorageKeyError {
     },
     /// Others can read or change it.
     #[error(
-        "{path}: other users may read or change this key (mode {mode:04o}); run chmod 400 on it",
+        "{path}: other users may read or change this key (mode {mode:04o}); run chmod 400 on it, or \
+         have root own it, and chmod 440 for one group",
         path = path.display()
     )]
     Open {
@@ -77,7 +81,7 @@ impl StorageKey {
         let file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         let mode = about.permissions().mode() & 0o7777;
-        if mode & OTHERS != 0 {
+        if mode & forbidden(about.uid()) != 0 {
             return Err(StorageKeyError::Open { path: path.to_owned(), mode });
         }
         let mut bytes = Vec::new();
@@ -89,6 +93,11 @@ impl StorageKey {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+/// What no one else may do with a key of this user's.
+const fn forbidden(owner: u32) -> u32 {
+    if owner == 0 { OTHERS_OF_ROOT } else { OTHERS }
 }
 
 /// The bytes of as many pairs of hexadecimal digits; the end of a line may follow.
@@ -109,6 +118,10 @@ fn of_digits(text: &[u8]) -> Option<[u8; KEY_BYTES]> {
 mod tests {
     use super::*;
     use std::fs::{Permissions, set_permissions, write};
+
+    fn is_root() -> bool {
+        std::fs::metadata("/proc/self").unwrap().uid() == 0
+    }
 
     fn read(content: &[u8], mode: u32) -> Result<StorageKey, String> {
         let folder = tempfile::tempdir().unwrap();
@@ -137,7 +150,13 @@ mod tests {
             let error = read(content, 0o600).unwrap_err();
             assert!(error.contains("64 hexadecimal digits") && !error.contains("aaa"), "{error}");
         }
-        for mode in [0o640, 0o604, 0o620, 0o644, 0o444] {
+        for mode in [0o640, 0o440].into_iter().filter(|_| is_root()) {
+            assert!(read(&[7; 32], mode).is_ok(), "root has given it to a group");
+        }
+        for mode in [0o640, 0o440] {
+            assert_eq!((mode & forbidden(0), mode & forbidden(1000)), (0, 0o040), "its own user");
+        }
+        for mode in [0o604, 0o620, 0o660, 0o644, 0o444, 0o450] {
             let error = read(&[7; 32], mode).unwrap_err();
             assert!(
                 error.contains("chmod 400") && error.contains(&format!("{mode:04o}")),

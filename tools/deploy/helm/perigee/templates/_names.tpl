@@ -61,5 +61,8 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- if and .store.disk.claimSize (ne .store.kind "StatefulSet") -}}
 {{- fail "store.disk.claimSize needs store.kind StatefulSet; a DaemonSet takes store.disk.hostPath" -}}
 {{- end -}}
-{{- if or .store.disk.hostPath .store.disk.claimSize -}}true{{- end -}}
+{{- if or .store.disk.hostPath .store.disk.claimSize -}}true
+{{- else if .store.disk.keySecret -}}
+{{- fail "store.disk.keySecret needs a disk: name a hostPath or a claimSize" -}}
+{{- end -}}
 {{- end -}}
