@@ -52,6 +52,8 @@ mod shutdown;
 #[cfg(all(test, feature = "store"))]
 mod ssd_containers;
 #[cfg(all(test, feature = "store"))]
+mod ssd_return;
+#[cfg(all(test, feature = "store"))]
 mod ssd_tier;
 #[cfg(all(test, feature = "store"))]
 mod store_churn;

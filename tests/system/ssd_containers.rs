@@ -15,16 +15,18 @@ use perigee_tests::network::{free_ports, loopback};
 use perigee_tests::objects::{Objects, key_name};
 use perigee_tests::program::{Program, path};
 use perigee_tests::seccomp::refuse_io_uring;
+use std::ops::Range;
 use std::path::Path;
 use tempfile::TempDir;
 
-const OBJECT_BYTES: usize = 256 << 10;
+pub(super) const OBJECT_BYTES: usize = 256 << 10;
 const MEMORY_BYTES: u64 = 24 << 20;
 /// Twice what memory holds.
-const KEYS: u64 = 192;
+pub(super) const KEYS: u64 = 192;
 /// A user with nothing.
 const STRANGER: u32 = 65_534;
-const FLAGS: [&str; 3] = ["--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
+pub(super) const FLAGS: [&str; 3] =
+    ["--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
 
 /// What a node is started with beside its disk.
 fn flags(folder: &Path, http: u16) -> [String; 4] {
@@ -37,14 +39,22 @@ fn flags(folder: &Path, http: u16) -> [String; 4] {
 }
 
 /// A node and where its metrics are.
-struct DiskNode {
-    node: Node,
+pub(super) struct DiskNode {
+    pub(super) node: Node,
     http: u16,
 }
 
 impl DiskNode {
-    fn start(master: &Master, folder: &Path) -> Self {
+    pub(super) fn start(master: &Master, folder: &Path) -> Self {
         Self::launch(master, folder, |flags| Program::start(perigee_tests::cluster::NODE, flags))
+    }
+
+    /// One whose disk takes no more than so much.
+    pub(super) fn start_with(master: &Master, folder: &Path, limit: &str) -> Self {
+        Self::launch(master, folder, |flags| {
+            let variables = [("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", limit)];
+            Program::start_with(perigee_tests::cluster::NODE, flags, &variables)
+        })
     }
 
     /// One without rights: another user, 8 MiB to lock, no capability.
@@ -67,12 +77,12 @@ impl DiskNode {
         Self { node: Node::launch(master, MEMORY_BYTES, &flags, launch), http }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         self.node.program.log()
     }
 
     /// The state that its metrics tell of its only disk.
-    fn state(&self) -> String {
+    pub(super) fn state(&self) -> String {
         let text = http::get(loopback(self.http), "/metrics").body;
         let is_it = |line: &&str| line.starts_with("perigee_disk_state{") && line.ends_with(" 1");
         let line = text.lines().find(is_it).unwrap_or_default().to_owned();
@@ -82,7 +92,7 @@ impl DiskNode {
 }
 
 /// Puts objects, each as soon as there is room.
-fn fill(objects: &Objects) {
+pub(super) fn fill(objects: &Objects) {
     for key in 0..KEYS {
         wait_until("room for an object", MEMBERSHIP_DEADLINE, || {
             let status = objects.put_object(key, 1, OBJECT_BYTES);
@@ -92,20 +102,21 @@ fn fill(objects: &Objects) {
     }
 }
 
-fn only_on_disk(objects: &Objects) -> usize {
+/// How many of these objects disks alone have.
+pub(super) fn only_on_disk(objects: &Objects, keys: Range<u64>) -> usize {
     let is_only_there = |key: &u64| {
         let found = objects.store.replicas(&[&key_name(*key)]).remove(0).unwrap_or_default();
         !found.is_empty() && found.iter().all(|it| it.kind == Some(SegmentKind::Disk))
     };
-    (0..KEYS).filter(is_only_there).count()
+    keys.filter(is_only_there).count()
 }
 
 /// Everything is there, and part of it on disks alone.
-fn check_whole(objects: &Objects) {
+pub(super) fn check_whole(objects: &Objects) {
     for key in 0..KEYS {
         assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1), "key {key}");
     }
-    let on_disk = only_on_disk(objects);
+    let on_disk = only_on_disk(objects, 0..KEYS);
     assert!(on_disk as u64 > KEYS / 4, "{on_disk} of {KEYS}");
 }
 
@@ -125,14 +136,14 @@ fn check_without(master: &Master, node: &mut DiskNode, reason: &str) {
     let objects = Objects::open(&master.address());
     fill(&objects);
     assert_eq!(objects.get_object(KEYS - 1, OBJECT_BYTES), Ok(1));
-    assert_eq!(only_on_disk(&objects), 0);
+    assert_eq!(only_on_disk(&objects, 0..KEYS), 0);
     assert!(node.node.program.is_running(), "{log}");
     let status = Program::run("perigee", &["status", &master.address()]);
     assert!(status.output.contains("A disk is failed"), "{}", status.output);
     node.node.program.stop();
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     if !geteuid().is_root() {
         eprintln!("SKIP: only root mounts and gives folders away");
     }
@@ -140,13 +151,13 @@ fn is_root() -> bool {
 }
 
 /// A mount namespace of this thread and of what it starts.
-fn own_mounts() {
+pub(super) fn own_mounts() {
     unshare(CloneFlags::CLONE_NEWNS).expect("root gets a mount namespace");
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("mounts can be private");
 }
 
-fn tmpfs(place: &Path, size: &str) {
+pub(super) fn tmpfs(place: &Path, size: &str) {
     let size = format!("size={size},mode=1777");
     let mounted = mount(Some("tmpfs"), place, Some("tmpfs"), MsFlags::empty(), Some(size.as_str()));
     mounted.expect("a tmpfs is mounted");

@@ -46,6 +46,7 @@ use perigee_schemas::disk_address::DiskAddress;
 use perigee_shard::{Environment, Post};
 use status::DiskCells;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A disk that was opened, and what was found on it.
@@ -92,6 +93,20 @@ impl Disk {
             });
         }));
         opened
+    }
+
+    /// Whether bytes can be written below a path and read again, on the shard of `mailbox`. Nothing
+    /// stays there.
+    pub fn try_path<E: Environment>(
+        mailbox: &E::Mailbox,
+        path: PathBuf,
+    ) -> Answer<Result<(), OpenError>> {
+        let (promise, tried) = answer();
+        mailbox.post(Box::new(move |environment: &E| {
+            let own = environment.clone();
+            environment.spawn(async move { promise.give(open::try_path(&own, &path).await) });
+        }));
+        tried
     }
 
     /// Writes objects. The answer comes when all are decided, one result for each in their order:

@@ -1,17 +1,22 @@
 //! The disks of a client: opened with it, announced to the master, written to and cleaned by two
-//! threads of their own.
+//! threads of their own; a third one opens those again that have failed.
 //!
 //! Objects of the client's memory are written to them before they are evicted. The master decides
 //! which; it alone knows where the copies lie. The invariant: a copy that the master refuses when
 //! it is announced is made void, and a tombstone is confirmed only when the disk has it for good. A
-//! disk that fails, at the start or later, is not used; memory goes on without it.
+//! disk that fails, at the start or later, is not used until it is open again; memory goes on
+//! without it.
 
 mod announcement;
 mod context;
 mod demotion;
 mod keeper;
+mod mount_point;
 mod on_thread;
+mod opener;
 mod owner;
+mod place;
+mod retry;
 mod settings;
 mod shard;
 mod signal;
@@ -26,50 +31,27 @@ pub use writer::Writer;
 use crate::donation::Donation;
 use crate::error::StoreError;
 use crate::ledger::VoidCopies;
-use crate::limits::{DISK_CLOSE_WAIT, DISK_OPEN_WAIT, DISK_STOP};
+use crate::limits::{DISK_CLOSE_WAIT, DISK_LOOK_SOON, DISK_OPEN_WAIT, DISK_STOP};
 use context::DiskContext;
 use futures_lite::future::block_on;
 use on_thread::OnThread;
+use opener::{Opener, ServedDisk};
 use perigee_metrics::DiskNumbers;
 use perigee_rpc::{DiskReport, MasterClient};
-use perigee_schemas::{DiskHealth, Identity, Status};
-use perigee_ssd::{Disk, DiskOptions, DiskState, DiskStatus, OpenedDisk};
-use shard::DiskShard;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use perigee_schemas::Status;
+use perigee_shard::poll_interruption;
+use place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The disks of one client and their threads. Without disks it does nothing.
 #[derive(Debug)]
 pub(crate) struct Disks {
     context: Arc<DiskContext>,
-    running: Mutex<OpenDisks>,
-}
-
-#[derive(Debug, Default)]
-struct OpenDisks {
-    disks: Vec<OpenDisk>,
-    failed: Vec<FailedDisk>,
-    shards: Vec<DiskShard>,
     /// Closed by each thread when it ends.
-    ended: Vec<Receiver<()>>,
-}
-
-/// A disk and the folder that its user has named.
-#[derive(Debug)]
-struct OpenDisk {
-    path: PathBuf,
-    id: Identity,
-    disk: Disk,
-}
-
-/// A folder in which no disk could be opened.
-#[derive(Debug)]
-struct FailedDisk {
-    path: PathBuf,
-    reason: String,
+    ended: Mutex<Vec<Receiver<()>>>,
 }
 
 impl Disks {
@@ -86,95 +68,51 @@ impl Disks {
             began: Instant::now(),
             mounts: AtomicU64::new(1),
             order: Mutex::default(),
+            places: Mutex::default(),
+            returned: Mutex::default(),
+            is_left: AtomicBool::new(false),
         };
-        Self { context: Arc::new(context), running: Mutex::default() }
+        Self { context: Arc::new(context), ended: Mutex::default() }
     }
 
     /// Opens the disks and begins to serve and to fill them. One that cannot be used is left out,
-    /// and the log says why.
+    /// the log says why, and it is tried again later.
     ///
     /// # Errors
     /// The data port or a thread is not to be had, or the master does not answer.
     pub(crate) fn open(&self, settings: &DiskSettings) -> Result<(), StoreError> {
-        let mut running = self.running();
-        let mut owned = Vec::with_capacity(settings.paths.len());
-        for path in &settings.paths {
-            match self.open_one(path, settings) {
-                Ok((shard, opened)) => {
-                    owned.push(self.take(&mut running, (path, shard), opened)?);
-                }
-                Err(reason) => {
-                    tracing::error!(
-                        reason,
-                        "A disk cannot be used, and objects that memory has no room for are not kept there"
-                    );
-                    running.failed.push(FailedDisk { path: path.clone(), reason });
-                }
-            }
-        }
-        if owned.is_empty() || !self.mount()? {
+        let opener = Opener { context: self.context.clone(), settings: settings.clone() };
+        let owned = self.open_all(&opener)?;
+        if !owned.is_empty() && !self.mount()? {
+            self.context.leave();
             return Ok(());
         }
         let on_thread = OnThread(self.context.clone());
-        let writer = Writer::new(on_thread.clone(), &owned);
+        let writer = Writer::new(on_thread.clone());
         let keeper = Keeper::new(on_thread, owned);
         let ended = [
             begin("perigee-demote", move || block_on(writer.run()))?,
             begin("perigee-disks", move || block_on(keeper.run()))?,
+            begin("perigee-opener", move || opener.run())?,
         ];
-        running.ended.extend(ended);
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).extend(ended);
         Ok(())
     }
 
-    /// Serves an open disk.
-    fn take(
-        &self,
-        running: &mut OpenDisks,
-        (path, shard): (&Path, DiskShard),
-        OpenedDisk { disk, spec, survivors }: OpenedDisk,
-    ) -> Result<OwnedDisk, StoreError> {
-        tracing::info!(
-            disk = %spec.id,
-            folder = %spec.folder.display(),
-            capacity_bytes = spec.capacity_bytes,
-            "Objects that memory has no room for go to this disk"
-        );
-        self.context.donation.add_disk(&spec, disk.clone())?;
-        running.shards.push(shard);
-        running.disks.push(OpenDisk { path: path.to_owned(), id: spec.id, disk: disk.clone() });
-        Ok(OwnedDisk { id: spec.id, disk, found: survivors })
-    }
-
-    /// Opens the disk in a folder, or says why that cannot be done and what to do.
-    fn open_one(
-        &self,
-        path: &Path,
-        settings: &DiskSettings,
-    ) -> Result<(DiskShard, OpenedDisk), String> {
-        let shard = DiskShard::start().map_err(|error| error.to_string())?;
-        let signal = self.context.signal.clone();
-        let options = DiskOptions {
-            path: path.to_owned(),
-            capacity_bytes: settings.capacity_bytes,
-            segment_bytes: settings.segment_bytes,
-            cluster: settings.cluster.clone(),
-            key: settings.key.clone(),
-            on_event: Arc::new(move |_| signal.ring()),
-        };
-        let opened = match shard.open(options).wait(DISK_OPEN_WAIT) {
-            Ok(Ok(opened)) => Ok(opened),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(format!("{}: {error}", path.display())),
-        };
-        match opened {
-            Ok(opened) => Ok((shard, opened)),
-            Err(reason) => {
-                shard.stop();
-                Err(reason)
+    /// Opens all disks side by side; those that can be used.
+    fn open_all(&self, opener: &Opener) -> Result<Vec<OwnedDisk>, StoreError> {
+        let mut places = self.context.places();
+        places.extend(opener.settings.paths.iter().map(|path| DiskPlace::new(path)));
+        places.iter_mut().for_each(|place| opener.begin(place));
+        let mut owned = Vec::with_capacity(places.len());
+        for place in places.iter_mut() {
+            if let PlaceStage::Opening(opening) = &place.stage {
+                wait_for(opening);
             }
+            owned.extend(opener.take(place)?.map(|ServedDisk { owned, .. }| owned));
         }
+        Ok(owned)
     }
-
     /// Offers the disks; false if the master takes none at all. One may be refused for a while: as
     /// long as the master takes an earlier process with it to be alive. Heartbeats try again.
     fn mount(&self) -> Result<bool, StoreError> {
@@ -195,35 +133,23 @@ impl Disks {
 
     /// Reads that they have served.
     pub(crate) fn reads(&self) -> u64 {
-        self.running().disks.iter().map(|one| one.disk.status().counters.read_pieces).sum()
+        self.context.places().iter().map(DiskPlace::reads).sum()
     }
 
     /// How each disk is, also those that could not be opened.
     pub(crate) fn reports(&self) -> Vec<DiskReport> {
-        let running = self.running();
-        let open = running.disks.iter().map(|one| {
-            let DiskState { health, reason } = one.disk.status().state;
-            DiskReport { disk: one.id, health, path: shown(&one.path), reason }
-        });
-        let failed = running.failed.iter().map(|one| DiskReport {
-            disk: Identity(0),
-            health: DiskHealth::Failed,
-            path: shown(&one.path),
-            reason: one.reason.clone(),
-        });
-        open.chain(failed).collect()
+        let now = (!self.context.is_left()).then(Instant::now);
+        self.context.places().iter().map(|place| place.report(now)).collect()
     }
 
     /// What each disk has done.
     pub(crate) fn numbers(&self) -> Vec<DiskNumbers> {
-        let running = self.running();
-        let open = running.disks.iter().map(|one| numbers(&one.path, one.disk.status()));
-        let failed = running.failed.iter().map(|one| DiskNumbers {
-            path: shown(&one.path),
-            health: DiskHealth::Failed,
-            ..DiskNumbers::default()
-        });
-        open.chain(failed).collect()
+        self.context.places().iter().map(DiskPlace::numbers).collect()
+    }
+
+    /// Their user withdraws them: none that has failed is tried again.
+    pub(crate) fn leave(&self) {
+        self.context.leave();
     }
 
     /// The master has mounted all of this client's segments and disks again.
@@ -240,8 +166,9 @@ impl Disks {
     /// Tells the threads to end, and waits for that for a bounded time. What they have in hand is
     /// left to the master's deadlines.
     pub(crate) fn stop(&self) {
-        self.context.signal.stop();
-        for ended in std::mem::take(&mut self.running().ended) {
+        self.context.stop();
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for ended in ended {
             // An error is a thread that has ended, or one that is left to end by itself.
             let _ = ended.recv_timeout(DISK_STOP);
         }
@@ -249,42 +176,29 @@ impl Disks {
 
     /// Closes the disks, so that the next start is quick. Call after the last reader has gone.
     pub(crate) fn close(&self) {
-        let OpenDisks { disks, shards, .. } = std::mem::take(&mut *self.running());
-        let closing: Vec<_> = disks.iter().map(|one| one.disk.close()).collect();
-        for closed in closing {
-            if let Err(error) = closed.wait(DISK_CLOSE_WAIT) {
+        let places = std::mem::take(&mut *self.context.places());
+        let closing = places.into_iter().filter_map(|place| match place.stage {
+            PlaceStage::Open(OpenDisk { disk, shard, .. }) => Some((shard, Some(disk.close()))),
+            PlaceStage::Closing(ClosingDisk { shard, closed }) => Some((shard, Some(closed))),
+            PlaceStage::Opening(OpeningDisk { shard, .. }) => Some((shard, None)),
+            PlaceStage::Failed => None,
+        });
+        // All at once, and only then one after the other.
+        for (shard, closed) in closing.collect::<Vec<_>>() {
+            if let Some(Err(error)) = closed.map(|closed| closed.wait(DISK_CLOSE_WAIT)) {
                 tracing::warn!(%error, "A disk was not closed; its next start looks at all that it has");
             }
+            shard.stop();
         }
-        drop(disks);
-        shards.into_iter().for_each(DiskShard::stop);
-    }
-
-    fn running(&self) -> MutexGuard<'_, OpenDisks> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn shown(path: &Path) -> String {
-    path.display().to_string()
-}
-
-fn numbers(path: &Path, status: DiskStatus) -> DiskNumbers {
-    let counters = status.counters;
-    DiskNumbers {
-        path: shown(path),
-        health: status.state.health,
-        capacity_bytes: status.capacity_bytes,
-        used_bytes: status.used_bytes,
-        written_objects: counters.written_objects,
-        object_bytes: counters.image_bytes,
-        written_bytes: counters.written_bytes,
-        reads: counters.read_pieces,
-        read_bytes: counters.read_bytes,
-        voided: counters.buried,
-        errors: counters.errors,
-        read_times: status.reads,
-        write_times: status.writes,
+/// Waits until a disk has opened, within bounds.
+fn wait_for(opening: &OpeningDisk) {
+    while !opening.opened.is_here(DISK_LOOK_SOON) {
+        if opening.began.elapsed() >= DISK_OPEN_WAIT || poll_interruption() {
+            return;
+        }
     }
 }
 

@@ -175,12 +175,16 @@ impl Donation {
         Ok((offer, state.mounts))
     }
 
-    /// Begins to serve a disk; the next request that mounts all again has it.
-    pub(crate) fn add_disk(&self, spec: &DiskSpec, disk: Disk) -> Result<(), StoreError> {
+    /// Begins to serve a disk. As [`Donation::add`].
+    pub(crate) fn add_disk(
+        &self,
+        spec: &DiskSpec,
+        disk: Disk,
+    ) -> Result<(SegmentOffer, u64), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = self.serve(&mut state)?;
         self.table.insert_disk(spec.id, disk);
-        state.offers.push(SegmentOffer {
+        let offer = SegmentOffer {
             id: spec.id,
             bytes: spec.capacity_bytes,
             base: 0,
@@ -191,10 +195,11 @@ impl Donation {
             rendezvous: String::new(),
             protocol: self.protocol.clone(),
             kind: SegmentKind::Disk,
-        });
+        };
+        state.offers.push(offer.clone());
         state.mounts += 1;
         state.debug_check(&self.table);
-        Ok(())
+        Ok((offer, state.mounts))
     }
 
     /// Takes a segment or a disk out: no new transfer finds it.

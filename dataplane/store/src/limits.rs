@@ -86,3 +86,12 @@ pub(crate) const DEMOTION_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) const TOMBSTONES_PER_FETCH: u32 = 4096;
 /// Pause between two questions for tombstones.
 pub(crate) const KEEPER_PAUSE: Duration = Duration::from_secs(1);
+/// Pause before a disk that has failed is tried again; it doubles with each failure...
+pub(crate) const DISK_RETRY_MIN: Duration = Duration::from_secs(5);
+/// ... and grows no longer than this.
+pub(crate) const DISK_RETRY_MAX: Duration = Duration::from_secs(300);
+/// How long a disk tries by itself to write again before it is opened again instead.
+pub(crate) const DISK_READ_ONLY_MAX: Duration = Duration::from_secs(75);
+/// Pause between two looks at the disks while one is opened or closed, and otherwise.
+pub(crate) const DISK_LOOK_SOON: Duration = Duration::from_millis(100);
+pub(crate) const DISK_LOOK: Duration = Duration::from_secs(1);

@@ -45,6 +45,11 @@ impl SegmentTable {
         self.disks.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
+    /// Whether there is a disk.
+    pub fn has_disks(&self) -> bool {
+        !self.disks.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// All segments.
     pub fn list(&self) -> Vec<(Identity, Arc<Segment>)> {
         let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);

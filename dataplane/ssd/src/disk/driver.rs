@@ -195,7 +195,11 @@ impl<E: Environment> DiskDriver<E> {
 
     /// Tells what has changed: the state, and the sizes that any thread can see.
     pub(super) fn publish(&self) {
-        let state = self.health.borrow().state();
+        let (state, must_reopen) = {
+            let health = self.health.borrow();
+            (health.state(), health.must_reopen())
+        };
+        self.cells.must_reopen.store(must_reopen, Ordering::Relaxed);
         if self.cells.set_state(state.clone()) {
             let (disk, name) = (self.folder.path.display(), state.health.name());
             match state.reason.as_str() {

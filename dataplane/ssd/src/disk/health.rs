@@ -72,6 +72,12 @@ impl HealthRecord {
         DiskState { health, reason: format!("an operation has taken more than {seconds} s") }
     }
 
+    /// Whether nothing can be written until the disk is opened again.
+    pub(super) fn must_reopen(&self) -> bool {
+        let is_final = |refusal: &WriteStop| refusal.again.is_none();
+        self.withdrawn.is_some() || self.refusal.as_ref().is_some_and(is_final)
+    }
+
     /// Whether a write can be tried at `now`.
     pub(super) fn takes_writes(&self, now: Duration) -> bool {
         let may_try = |refusal: &WriteStop| refusal.again.is_some_and(|at| at <= now);
@@ -164,8 +170,10 @@ mod tests {
             record.note_write_error(NOW, &error(5));
         }
         assert_eq!(record.state().health, DiskHealth::ReadOnly);
+        assert!(!record.must_reopen(), "it is tried again as it is");
         record.note_log_end("a header failed");
         record.note_write();
+        assert!(record.must_reopen());
         assert!(!record.takes_writes(NOW + 10 * WRITE_RETRY), "that stays");
     }
 
@@ -178,7 +186,7 @@ mod tests {
         assert!(record.takes_reads());
         let last = NOW + READ_ERRORS_WITHIN * 100;
         (0..READ_ERRORS_MAX).for_each(|_| record.note_read_error(last, &error(5)));
-        assert!(!record.takes_reads() && !record.takes_writes(last));
+        assert!(!record.takes_reads() && !record.takes_writes(last) && record.must_reopen());
         assert!(record.state().reason.contains("3 reads within a minute"), "{:?}", record.state());
     }
 

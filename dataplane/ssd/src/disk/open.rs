@@ -43,8 +43,7 @@ pub(super) async fn open<E: Environment>(
     let path = &options.path;
     let created = create_folder(&files, path).await;
     created.map_err(|error| OpenError::io(path, "make the folder", error))?;
-    let direct = files.takes_direct(path).await;
-    let direct = direct.map_err(|error| OpenError::io(path, "write a file in it", error))?;
+    let direct = takes_direct(&files, path).await?;
     let stages = StagePool::new(STAGE_BYTES_MAX);
     let stages = stages.map_err(|error| OpenError::Memory(Arc::new(error)))?;
     let (folder, known) = lock_folder(environment, &options, direct, &stages).await?;
@@ -69,6 +68,20 @@ pub(super) async fn open<E: Environment>(
     let found = without_surplus(&folder, &superblock, found).await?;
     let (log, survivors) = recover(superblock, found);
     Ok(begin(environment, &options, folder, (log, key, survivors), stages))
+}
+
+/// Whether bytes can be written in a folder and read again.
+pub(super) async fn try_path<E: Environment>(
+    environment: &E,
+    path: &Path,
+) -> Result<(), OpenError> {
+    takes_direct(&environment.files(), path).await.map(drop)
+}
+
+/// Whether files of a folder go past the page cache, from one trial write.
+async fn takes_direct<F: Files>(files: &F, path: &Path) -> Result<bool, OpenError> {
+    let direct = files.takes_direct(path).await;
+    direct.map_err(|error| OpenError::io(path, "write a file in it", error))
 }
 
 /// Whether what is in a folder is encrypted with this key, or with none if there is none.

@@ -4,7 +4,7 @@ use super::file_use::FileUse;
 use super::health::DiskState;
 use perigee_metrics::DiskTimes;
 use perigee_metrics::disk::DiskTimeCells;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct DiskStatus {
     /// How far it can be used, and why.
     pub state: DiskState,
+    /// Whether nothing can be written there until it is opened again.
+    pub must_reopen: bool,
     /// Most bytes of its segments.
     pub capacity_bytes: u64,
     /// Bytes of segments that can be read.
@@ -72,6 +74,7 @@ pub(super) fn count(cell: &AtomicU64, more: u64) {
 pub(super) struct DiskCells {
     state: Mutex<DiskState>,
     oldest: AtomicU32,
+    pub(super) must_reopen: AtomicBool,
     pub(super) capacity_bytes: AtomicU64,
     pub(super) used_bytes: AtomicU64,
     pub(super) counters: CounterCells,
@@ -111,6 +114,7 @@ impl DiskCells {
     pub(super) fn status(&self) -> DiskStatus {
         DiskStatus {
             state: self.state(),
+            must_reopen: self.must_reopen.load(Ordering::Relaxed),
             capacity_bytes: self.capacity_bytes.load(Ordering::Relaxed),
             used_bytes: self.used_bytes.load(Ordering::Relaxed),
             oldest: self.oldest(),

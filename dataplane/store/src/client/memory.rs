@@ -122,6 +122,7 @@ impl Store {
     /// Withdraws this client's disks: nothing more is written there, and what lies only there is
     /// gone after `grace_ms`. `Ok` without disks, too.
     pub fn unmount_disks(&self, grace_ms: u64) -> Status {
+        self.disks.leave();
         let disks = self.donation.offers().into_iter();
         let ids: Vec<SegmentId> =
             disks.filter(|offer| offer.kind == SegmentKind::Disk).map(|offer| offer.id).collect();

@@ -1,5 +1,6 @@
 //! What the threads of the disks share, and one disk as they know it.
 
+use super::place::{DiskPlace, PlaceStage, Trial};
 use super::signal::DiskSignal;
 use crate::donation::Donation;
 use crate::ledger::VoidCopies;
@@ -7,7 +8,7 @@ use perigee_rpc::MasterClient;
 use perigee_schemas::Identity;
 use perigee_ssd::Disk;
 use perigee_ssd::recovery::Survivor;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -25,6 +26,12 @@ pub(super) struct DiskContext {
     /// Held while objects are on their way to a disk and while one is announced: a copy must not
     /// be announced before the master has heard of its demotion.
     pub(super) order: Mutex<()>,
+    /// The folders that the user has named. To be locked after `order`.
+    pub(super) places: Mutex<Vec<DiskPlace>>,
+    /// Disks that are in use again and that the keeper does not know yet.
+    pub(super) returned: Mutex<Vec<OwnedDisk>>,
+    /// The user or the master wants no disks: none that has failed is tried again.
+    pub(super) is_left: AtomicBool,
 }
 
 /// One disk in use.
@@ -42,5 +49,56 @@ impl DiskContext {
     /// As [`super::DiskOwner::in_order`].
     pub(super) fn in_order(&self) -> MutexGuard<'_, ()> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn places(&self) -> MutexGuard<'_, Vec<DiskPlace>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn returned(&self) -> MutexGuard<'_, Vec<OwnedDisk>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The master has been offered a disk that is back.
+    pub(super) fn give_back(&self, disk: OwnedDisk) {
+        self.returned().push(disk);
+        self.signal.ring();
+    }
+
+    /// As [`super::DiskOwner::take_returned`].
+    pub(super) fn take_returned(&self) -> Vec<OwnedDisk> {
+        std::mem::take(&mut *self.returned())
+    }
+
+    /// As [`super::DiskOwner::must_leave`].
+    pub(super) fn must_leave(&self, id: Identity) -> bool {
+        let places = self.places();
+        let mut open = places.iter().filter_map(|place| match &place.stage {
+            PlaceStage::Open(open) => Some(open),
+            _ => None,
+        });
+        open.any(|open| open.id == id && matches!(open.trial, Trial::Passed))
+    }
+
+    /// As [`super::DiskOwner::note_left`].
+    pub(super) fn note_left(&self, id: Identity) {
+        let now = Instant::now();
+        self.places().iter_mut().for_each(|place| place.retire(now, id));
+        self.signal.ring();
+    }
+
+    /// No disk that has failed is tried again.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_left(&self) -> bool {
+        self.is_left.load(Ordering::Acquire)
+    }
+
+    /// Tells the threads to end. No disk is taken into use after that.
+    pub(super) fn stop(&self) {
+        let _no_disk_is_taken = self.places();
+        self.signal.stop();
     }
 }

@@ -40,7 +40,32 @@ pub(super) struct KeptDisk {
 impl<O: DiskOwner> Keeper<O> {
     /// One for these disks.
     pub fn new(owner: O, disks: Vec<OwnedDisk>) -> Self {
-        let kept = |owned: OwnedDisk| KeptDisk {
+        Self { owner, disks: disks.into_iter().map(KeptDisk::new).collect(), heard: 0 }
+    }
+
+    /// Works until the process ends.
+    pub async fn run(mut self) {
+        let mut pause = Duration::ZERO;
+        while self.owner.rung(&mut self.heard, pause).await {
+            pause = KEEPER_PAUSE;
+            self.disks.extend(self.owner.take_returned().into_iter().map(KeptDisk::new));
+            for one in &mut self.disks {
+                match one.round(&self.owner).await {
+                    Ok(true) => pause = Duration::ZERO,
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, disk = %one.id, "The master does not hear of a disk");
+                    }
+                }
+            }
+            self.disks.retain(|one| !one.is_withdrawn);
+        }
+    }
+}
+
+impl KeptDisk {
+    fn new(owned: OwnedDisk) -> Self {
+        Self {
             id: owned.id,
             disk: owned.disk,
             found: Some(owned.found),
@@ -50,33 +75,13 @@ impl<O: DiskOwner> Keeper<O> {
             is_whole: false,
             state: DiskState::default(),
             is_withdrawn: false,
-        };
-        Self { owner, disks: disks.into_iter().map(kept).collect(), heard: 0 }
-    }
-
-    /// Works until the process ends.
-    pub async fn run(mut self) {
-        let mut pause = Duration::ZERO;
-        while self.owner.rung(&mut self.heard, pause).await {
-            pause = KEEPER_PAUSE;
-            for one in self.disks.iter_mut().filter(|one| !one.is_withdrawn) {
-                match one.round(&self.owner).await {
-                    Ok(true) => pause = Duration::ZERO,
-                    Ok(false) => {}
-                    Err(error) => {
-                        tracing::debug!(%error, disk = %one.id, "The master does not hear of a disk");
-                    }
-                }
-            }
         }
     }
-}
 
-impl KeptDisk {
     /// One look; true if there may be more to do at once.
     async fn round(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
         self.note_state();
-        if self.state.health == DiskHealth::Withdrawn {
+        if self.state.health == DiskHealth::Withdrawn || owner.must_leave(self.id) {
             return self.withdraw(owner).await;
         }
         if self.announced != owner.mounts() {
@@ -148,12 +153,13 @@ impl KeptDisk {
         self.state = state;
     }
 
-    /// Takes the disk out of use for good: no copy there is read any more.
+    /// Takes the disk out of use: no copy there is read any more, until it is opened again.
     async fn withdraw(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
         owner.withdraw(self.id);
         owner.master().unmount_disk(self.id).await?;
         self.is_withdrawn = true;
-        tracing::warn!(disk = %self.id, "A disk is out of use; its objects are gone until the next start");
+        owner.note_left(self.id);
+        tracing::warn!(disk = %self.id, "A disk is out of use, and its objects are gone until it is back");
         Ok(false)
     }
 }

@@ -1,7 +1,7 @@
 //! The process of a client as the threads of its disks see it. Invariant: a wait here blocks the
 //! thread that waits, which does nothing else, so no wait is ever left unfinished.
 
-use super::context::DiskContext;
+use super::context::{DiskContext, OwnedDisk};
 use super::owner::{DiskCalls, DiskOwner};
 use crate::donation::Donation;
 use crate::ledger::VoidCopies;
@@ -46,6 +46,18 @@ impl DiskOwner for OnThread {
 
     fn withdraw(&self, disk: Identity) {
         self.donation().remove(disk);
+    }
+
+    fn must_leave(&self, disk: Identity) -> bool {
+        self.0.must_leave(disk)
+    }
+
+    fn note_left(&self, disk: Identity) {
+        self.0.note_left(disk);
+    }
+
+    fn take_returned(&self) -> Vec<OwnedDisk> {
+        self.0.take_returned()
     }
 
     async fn in_order(&self) -> MutexGuard<'_, ()> {

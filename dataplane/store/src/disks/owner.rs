@@ -2,6 +2,7 @@
 //! a bell. A client has threads for it, the simulation has tasks.
 //! Invariant: it decides nothing about a copy; that is done by what uses it.
 
+use super::context::OwnedDisk;
 use crate::ledger::VoidCopies;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::{Identity, Status};
@@ -79,6 +80,15 @@ pub trait DiskOwner {
 
     /// No peer reads a disk any more.
     fn withdraw(&self, disk: Identity);
+
+    /// Whether a disk is to be taken out of use, so that it is opened again.
+    fn must_leave(&self, disk: Identity) -> bool;
+
+    /// The master does not have a disk any more: it may be opened again.
+    fn note_left(&self, disk: Identity);
+
+    /// Disks that are in use again since they were asked for last.
+    fn take_returned(&self) -> Vec<OwnedDisk>;
 
     /// Waits until no objects are on their way to a disk, and no disk is announced.
     fn in_order(&self) -> impl Future<Output = Self::Order<'_>>;

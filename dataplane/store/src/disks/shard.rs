@@ -6,6 +6,7 @@ use crate::limits::DISK_STOP;
 use perigee_shard::{CallReply, Environment, Shard, ShardEnvironment, ShardOptions};
 use perigee_ssd::{Answer, Disk, DiskOptions, OpenError, OpenedDisk};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
 pub(super) struct DiskShard {
@@ -38,6 +39,11 @@ impl DiskShard {
 
     pub(super) fn open(&self, options: DiskOptions) -> Answer<Result<OpenedDisk, OpenError>> {
         Disk::open::<ShardEnvironment>(&self.shard.mailbox(), options)
+    }
+
+    /// Whether bytes can be written below a path.
+    pub(super) fn try_path(&self, path: PathBuf) -> Answer<Result<(), OpenError>> {
+        Disk::try_path::<ShardEnvironment>(&self.shard.mailbox(), path)
     }
 
     pub(super) fn stop(self) {

@@ -31,6 +31,10 @@ impl DiskSignal {
         self.bell.notify_all();
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().is_over
+    }
+
     /// Waits for a ring after those that were `heard`, no longer than `pause`; false when the
     /// client ends.
     pub(super) fn wait(&self, heard: &mut u64, pause: Duration) -> bool {

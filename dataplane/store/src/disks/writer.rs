@@ -2,7 +2,6 @@
 //! Invariant: each demotion that is taken is ended with what came of it, or left to the deadline of
 //! a master that does not answer.
 
-use super::context::OwnedDisk;
 use super::demotion::{Parted, TakenDemotion, part, status_of};
 use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{
@@ -10,17 +9,15 @@ use crate::limits::{
     DEMOTIONS_PER_FETCH, DISK_WRITE_WAIT, REMOUNT_PAUSE, REPORT_TRIES,
 };
 use perigee_rpc::{CallError, EndedDemotion};
-use perigee_schemas::Identity;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_ssd::{Answer, Disk, Outgoing, WriteError};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Writes what the master has its owner demote.
 #[derive(Debug)]
 pub struct Writer<O> {
     owner: O,
-    disks: BTreeMap<Identity, Disk>,
     heard: u64,
     last_work: Option<Duration>,
 }
@@ -34,10 +31,9 @@ struct WriteStep {
 }
 
 impl<O: DiskOwner> Writer<O> {
-    /// One for these disks.
-    pub fn new(owner: O, disks: &[OwnedDisk]) -> Self {
-        let disks = disks.iter().map(|one| (one.id, one.disk.clone())).collect();
-        Self { owner, disks, heard: 0, last_work: None }
+    /// One for the disks that its owner serves, whichever those are at a time.
+    pub fn new(owner: O) -> Self {
+        Self { owner, heard: 0, last_work: None }
     }
 
     /// Works until the process ends.
@@ -64,6 +60,9 @@ impl<O: DiskOwner> Writer<O> {
     /// Takes some demotions and carries them out; false if there are none.
     async fn round(&mut self) -> Result<bool, CallError> {
         let _in_order = self.owner.in_order().await;
+        if !self.owner.table().has_disks() {
+            return Ok(false);
+        }
         let batch = self.owner.master().fetch_demotions(DEMOTIONS_PER_FETCH).await?;
         if batch.keys.is_empty() {
             return Ok(false);
@@ -73,11 +72,11 @@ impl<O: DiskOwner> Writer<O> {
         let mut under_way = VecDeque::new();
         let mut bytes = 0;
         for (id, objects) in outgoing {
-            let Some(disk) = self.disks.get(&id) else {
+            let Some(disk) = self.owner.table().disk(id) else {
                 failed.extend(objects.into_iter().map(|(demotion, _)| demotion));
                 continue;
             };
-            for step in steps(disk, objects) {
+            for step in steps(&disk, objects) {
                 bytes += step.bytes;
                 under_way.push_back(step);
                 while bytes > DEMOTED_BYTES_IN_FLIGHT

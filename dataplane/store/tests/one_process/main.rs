@@ -5,6 +5,7 @@
 mod calls;
 mod cluster;
 mod devices;
+mod disk_return;
 mod disks;
 mod drains;
 mod forged;

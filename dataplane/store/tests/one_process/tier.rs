@@ -10,14 +10,14 @@ use perigee_store::{CallerRange, DiskSettings, GetRequest, RangeRequest, Storage
 use std::path::Path;
 use tempfile::TempDir;
 
-const MEMORY_BYTES: u64 = 32 << 20;
-const OBJECT_BYTES: usize = 256 << 10;
+pub(crate) const MEMORY_BYTES: u64 = 32 << 20;
+pub(crate) const OBJECT_BYTES: usize = 256 << 10;
 /// Three times what memory holds.
-const OBJECTS: usize = 384;
-const AT_EVICTION: [&str; 4] =
+pub(crate) const OBJECTS: usize = 384;
+pub(crate) const AT_EVICTION: [&str; 4] =
     ["--rpc_shards=2", "--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
 
-fn disks(path: &Path) -> DiskSettings {
+pub(crate) fn disks(path: &Path) -> DiskSettings {
     DiskSettings {
         paths: vec![path.to_owned()],
         capacity_bytes: 512 << 20,
@@ -27,7 +27,7 @@ fn disks(path: &Path) -> DiskSettings {
     }
 }
 
-fn lender(cluster: &Cluster, path: &Path) -> Store {
+pub(crate) fn lender(cluster: &Cluster, path: &Path) -> Store {
     lender_of(cluster, disks(path))
 }
 
@@ -41,12 +41,12 @@ fn reader(cluster: &Cluster) -> Store {
     Store::open_with(config(cluster, ANY, 0), &environment(true)).unwrap()
 }
 
-fn key(number: usize) -> String {
+pub(crate) fn key(number: usize) -> String {
     format!("key-{number}")
 }
 
 /// Puts an object as soon as there is room for it.
-fn put_soon(store: &Store, number: usize, seed: usize) {
+pub(crate) fn put_soon(store: &Store, number: usize, seed: usize) {
     let bytes = data(seed, OBJECT_BYTES);
     until("room for an object", || {
         let status = put(store, &key(number), &bytes, &on(ANY, false));
@@ -61,7 +61,7 @@ fn kinds(store: &Store, number: usize) -> Vec<SegmentKind> {
     found.iter().filter_map(|replica| replica.kind).collect()
 }
 
-fn is_only_on_disk(store: &Store, number: usize) -> bool {
+pub(crate) fn is_only_on_disk(store: &Store, number: usize) -> bool {
     kinds(store, number) == [SegmentKind::Disk]
 }
 
@@ -213,11 +213,11 @@ fn a_disk_that_cannot_be_used_is_left_out_and_named() {
     let states: Vec<_> = store.disk_numbers().iter().map(states).collect();
     let path = |path: &Path| path.display().to_string();
     let expected =
-        [(path(folder.path()), DiskHealth::Healthy), (path(file.path()), DiskHealth::Failed)];
+        [(path(file.path()), DiskHealth::Failed), (path(folder.path()), DiskHealth::Healthy)];
     assert_eq!(states, expected);
     (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
     assert!((0..OBJECTS).any(|number| is_only_on_disk(&store, number)), "the other is used");
-    let written = &store.disk_numbers()[0];
+    let written = &store.disk_numbers()[1];
     assert!(written.written_objects > 0 && written.written_bytes >= written.object_bytes);
 }
 

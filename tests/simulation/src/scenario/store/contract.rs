@@ -40,7 +40,7 @@ pub(super) struct Contract {
     world: Rc<World>,
     keys: RefCell<BTreeMap<String, History>>,
     trials: Trials,
-    binding: Cell<Binding>,
+    binding: Rc<Cell<Binding>>,
     /// What was put before that moment may be gone: its owner has taken it away.
     lost: Cell<Duration>,
     /// Nothing happens any more.
@@ -64,7 +64,7 @@ impl Contract {
             world: world.clone(),
             keys: RefCell::default(),
             trials,
-            binding: Cell::default(),
+            binding: Rc::default(),
             lost: Cell::default(),
             is_in_peace: Cell::new(false),
             returning: Rc::default(),
@@ -111,12 +111,15 @@ impl Contract {
     /// An owner begins to say what it has, until the returned value is dropped: what a lookup did
     /// not find before may be found then.
     pub(super) fn begin_return(&self) -> OwnerReturn {
-        if !self.keeps_all() {
-            let lookups = self.world.now();
-            self.binding.set(Binding { lookups, ..self.binding.get() });
-        }
+        let returned = OwnerReturn {
+            world: self.world.clone(),
+            binding: self.binding.clone(),
+            returning: self.returning.clone(),
+            keeps_all: self.keeps_all(),
+        };
+        returned.unbind_lookups();
         self.returning.set(self.returning.get() + 1);
-        OwnerReturn(self.returning.clone())
+        returned
     }
 
     /// An owner has taken a segment away that was not empty.
@@ -293,10 +296,27 @@ impl Contract {
 }
 
 /// An owner that is saying what it has.
-pub(super) struct OwnerReturn(Rc<Cell<u32>>);
+pub(super) struct OwnerReturn {
+    world: Rc<World>,
+    binding: Rc<Cell<Binding>>,
+    returning: Rc<Cell<u32>>,
+    keeps_all: bool,
+}
+
+impl OwnerReturn {
+    /// What a lookup that was asked for up to now does not find may be found later.
+    fn unbind_lookups(&self) {
+        if !self.keeps_all {
+            let lookups = self.world.now();
+            self.binding.set(Binding { lookups, ..self.binding.get() });
+        }
+    }
+}
 
 impl Drop for OwnerReturn {
     fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+        self.returning.set(self.returning.get() - 1);
+        // Also one whose answer is still on its way.
+        self.unbind_lookups();
     }
 }

@@ -6,6 +6,7 @@
 mod carrier;
 mod disk;
 mod disk_bell;
+mod disk_return;
 mod membership;
 
 use self::disk_bell::DiskBell;

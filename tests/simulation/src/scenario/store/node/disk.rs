@@ -49,6 +49,7 @@ struct Owner {
     table: Arc<SegmentTable>,
     void: VoidCopies,
     bell: Rc<DiskBell>,
+    life: Rc<Life>,
     calls: Calls,
 }
 
@@ -66,7 +67,7 @@ struct Calls {
 }
 
 /// Ends the order of a disk's owner.
-struct Turn<'a>(&'a Cell<bool>);
+pub(super) struct Turn<'a>(&'a Cell<bool>);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -96,16 +97,20 @@ impl Node {
         }
         link.close();
         let owned = vec![OwnedDisk { id: spec.id, disk: disk.clone(), found: survivors }];
-        let writer = Writer::new(self.owner(&environment, &life), &owned);
+        let writer = Writer::new(self.owner(&environment, &life));
         let keeper = Keeper::new(self.owner(&environment, &life), owned);
         environment.spawn(async move { writer.run().await });
+        let link = self.link(&environment, life.client);
+        environment.spawn(self.clone().let_disk_return(life.clone(), link));
+        drop(disk);
         keeper.run().await;
         life.bell.returning.take();
-        let _ = disk.close().within(&environment, OPEN_MAX).await;
-        life.table.remove_disk(spec.id);
+        if let Some(disk) = life.table.remove_disk(spec.id) {
+            let _ = disk.close().within(&environment, OPEN_MAX).await;
+        }
     }
 
-    async fn open_disk(
+    pub(super) async fn open_disk(
         &self,
         environment: &SimulatedEnvironment,
         life: &Life,
@@ -131,7 +136,7 @@ impl Node {
         opened.ok().and_then(Result::ok)
     }
 
-    async fn mount_disk(&self, life: &Life, link: &Link, offer: &Offer) -> bool {
+    pub(super) async fn mount_disk(&self, life: &Life, link: &Link, offer: &Offer) -> bool {
         life.mounts.set(life.mounts.get() + 1);
         let offers = [offer.clone()];
         let mounting =
@@ -140,13 +145,14 @@ impl Node {
         link.ask(MessageKind::Mount, &body).await.is_some()
     }
 
-    fn owner(&self, environment: &SimulatedEnvironment, life: &Life) -> Owner {
+    fn owner(&self, environment: &SimulatedEnvironment, life: &Rc<Life>) -> Owner {
         Owner {
             world: self.world.clone(),
             environment: environment.clone(),
             table: life.table.clone(),
             void: life.void.clone(),
             bell: life.bell.clone(),
+            life: life.clone(),
             calls: Calls {
                 world: self.world.clone(),
                 contract: self.contract.clone(),
@@ -159,6 +165,16 @@ impl Node {
             },
         }
     }
+}
+
+/// Waits until no objects are on their way to a disk, and none is announced.
+pub(super) async fn turn<'a>(world: &Rc<World>, bell: &'a Rc<DiskBell>) -> Turn<'a> {
+    while bell.is_taken.get() {
+        let waits = bell.clone();
+        world.until(move || !waits.is_taken.get()).await;
+    }
+    bell.is_taken.set(true);
+    Turn(&bell.is_taken)
 }
 
 impl DiskOwner for Owner {
@@ -182,18 +198,30 @@ impl DiskOwner for Owner {
     }
 
     fn withdraw(&self, disk: Identity) {
-        let is_explained = !self.calls.contract.is_fair();
+        let is_explained = !self.calls.contract.is_fair() || self.bell.must_leave.get();
         self.world.check(is_explained, || format!("Disk {disk} was taken out of use"));
-        self.table.remove_disk(disk);
+        if self.table.disk(disk).is_some() {
+            // Until it is back and has said what it has.
+            *self.bell.returning.borrow_mut() = Some(self.calls.contract.begin_return());
+            self.life.withdraw_disk(disk);
+        }
+    }
+
+    fn must_leave(&self, _: Identity) -> bool {
+        self.bell.must_leave.get()
+    }
+
+    fn note_left(&self, _: Identity) {
+        self.bell.must_leave.set(false);
+        self.bell.left.replace(self.bell.leaving.take());
+    }
+
+    fn take_returned(&self) -> Vec<OwnedDisk> {
+        self.bell.returned.take()
     }
 
     async fn in_order(&self) -> Turn<'_> {
-        while self.bell.is_taken.get() {
-            let bell = self.bell.clone();
-            self.world.until(move || !bell.is_taken.get()).await;
-        }
-        self.bell.is_taken.set(true);
-        Turn(&self.bell.is_taken)
+        turn(&self.world, &self.bell).await
     }
 
     fn now(&self) -> Duration {

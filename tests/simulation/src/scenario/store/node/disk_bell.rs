@@ -1,6 +1,8 @@
 //! What the tasks of a disk wait for. Invariant: a ring between two looks is not lost.
 
 use crate::scenario::store::contract::{Contract, OwnerReturn};
+use perigee_ssd::Disk;
+use perigee_store::disks::OwnedDisk;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +18,14 @@ pub(super) struct DiskBell {
     pub(super) is_over: Cell<bool>,
     /// Until all that it has is announced.
     pub(super) returning: RefCell<Option<OwnerReturn>>,
+    /// The disk is to be taken out of use.
+    pub(super) must_leave: Cell<bool>,
+    /// It is not served any more, and the master may not have heard of that.
+    pub(super) leaving: RefCell<Option<Disk>>,
+    /// The master has heard of it.
+    pub(super) left: RefCell<Option<Disk>>,
+    /// It is back, and the keeper does not know.
+    pub(super) returned: RefCell<Vec<OwnedDisk>>,
 }
 
 impl Default for DiskBell {
@@ -27,6 +37,10 @@ impl Default for DiskBell {
             is_taken: Cell::new(false),
             is_over: Cell::new(false),
             returning: RefCell::default(),
+            must_leave: Cell::new(false),
+            leaving: RefCell::default(),
+            left: RefCell::default(),
+            returned: RefCell::default(),
         }
     }
 }
