@@ -56,7 +56,9 @@ fn run(
     stopped: &Receiver<()>,
 ) {
     let config = ureq::Agent::config_builder().timeout_global(Some(REPORT_DEADLINE));
-    let http = ureq::Agent::new_with_config(config.http_status_as_error(false).build());
+    // The master is in the cluster: a proxy of the environment is for what lies outside it.
+    let config = config.http_status_as_error(false).proxy(None);
+    let http = ureq::Agent::new_with_config(config.build());
     let url = format!("http://{master}/api/v1/cluster/reports");
     let (mut before, mut last) = (None, None);
     let mut host = MeshHost::of_this_host("", interfaces);

@@ -1,6 +1,7 @@
 //! An agent that is asked over HTTP. Invariant: each question has a deadline, and its answer a
 //! bound.
 
+use crate::http_answer::http_answer;
 use crate::limits::AGENT_ANSWER_BYTES_MAX;
 use perigee_agent::AgentOptions;
 use std::net::Ipv6Addr;
@@ -47,12 +48,8 @@ impl AskedAgent {
     /// # Errors
     /// No answer in time, or none that is good; in words.
     pub(crate) fn ask(&self, path: &str) -> Result<String, String> {
-        let config = ureq::Agent::config_builder().timeout_global(Some(ANSWER_DEADLINE));
-        let agent = ureq::Agent::new_with_config(config.build());
         let url = format!("http://{}{path}", self.place);
-        let mut answer = agent.get(&url).call().map_err(|error| error.to_string())?;
-        let body = answer.body_mut().with_config().limit(AGENT_ANSWER_BYTES_MAX);
-        body.read_to_string().map_err(|error| error.to_string())
+        http_answer(&url, ANSWER_DEADLINE, AGENT_ANSWER_BYTES_MAX)
     }
 }
 

@@ -13,6 +13,7 @@ mod daemon;
 mod doctor;
 mod drain;
 mod failure;
+mod http_answer;
 mod inspect;
 mod invocation;
 mod limits;

@@ -2,6 +2,7 @@
 //! Invariant: looking takes no lease and changes nothing.
 
 use crate::failure::Failure;
+use crate::http_answer::http_answer;
 use crate::limits::{MASTER_ANSWER_BYTES_MAX, STATUS_TIMEOUT_MS_MAX};
 use crate::output;
 use crate::size::size_text;
@@ -79,27 +80,9 @@ fn ask(settings: &Settings, key: &str) -> Result<Value, Failure> {
         let _ = write!(url, "&tenant_id={}", encoded(tenant));
     }
     let deadline = Duration::from_millis(settings.integer("timeout"));
-    answer(&url, deadline)
-        .map_err(|reason| Failure::NoKeyReport { address: format!("{host}:{port}"), reason })
-}
-
-fn answer(url: &str, deadline: Duration) -> Result<Value, String> {
-    let config = ureq::Agent::config_builder()
-        .timeout_global(Some(deadline))
-        .http_status_as_error(false)
-        .proxy(None);
-    let agent = ureq::Agent::new_with_config(config.build());
-    let mut answer = agent.get(url).call().map_err(|error| error.to_string())?;
-    let body = answer.body_mut().with_config().limit(MASTER_ANSWER_BYTES_MAX);
-    let body = body.read_to_string().map_err(|error| error.to_string())?;
-    let document: Option<Value> = body.parse().ok();
-    match (answer.status().is_success(), document) {
-        (true, Some(document)) => Ok(document),
-        (_, Some(document)) if document["error_message"].is_string() => {
-            Err(document["error_message"].as_str().unwrap_or_default().to_owned())
-        }
-        _ => Err(format!("HTTP status {}", answer.status())),
-    }
+    let answer = http_answer(&url, deadline, MASTER_ANSWER_BYTES_MAX);
+    let document = answer.and_then(|body| body.parse().map_err(|_| "it is no JSON".to_owned()));
+    document.map_err(|reason| Failure::NoKeyReport { address: format!("{host}:{port}"), reason })
 }
 
 fn text(key: &str, report: &KeyReport) -> String {
