@@ -202,11 +202,11 @@ impl KeyShard {
         let object = self.replicas[id].object;
         let stamp = self.groups.touched(&self.keys[object]).stamp;
         let list = self.list_of(object);
-        // Those in segments that are gone, too.
-        self.relink(object, list);
         if list == ListName::Held {
-            return;
+            // Those in segments that are gone, too.
+            return self.relink(object, list);
         }
+        self.relink_unready(object, list);
         let record = &self.keys[object];
         match record.group {
             // Parts go together.
@@ -217,6 +217,16 @@ impl KeyShard {
             NONE => self.replicas.relink(id, ListName::Ready),
             group => self.groups.relink(group, &mut self.replicas, ListName::Ready, stamp),
         }
+    }
+
+    /// As `relink`, for those replicas that are not ready to go: the others would be next in the
+    /// order of eviction once more, and each would take the place of the other for ever.
+    fn relink_unready(&mut self, object: u32, list: ListName) {
+        let all = self.replicas.chain(self.keys[object].first);
+        let unready: Vec<u32> =
+            all.filter(|id| self.replicas[*id].list() != ListName::Ready).collect();
+        unready.into_iter().for_each(|id| self.enlist(id, list));
+        self.relink_group(self.keys[object].group);
     }
 
     /// Begins to copy what comes next in the order of eviction, so that eviction finds what has a

@@ -9,6 +9,7 @@ use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
 use crate::pending::{Pending, Pins, PutName};
+use crate::slab::NONE;
 use crate::tenant::SHARED;
 
 use super::KeyShard;
@@ -96,7 +97,9 @@ impl KeyShard {
             self.policy.accessed(self.keys[object].hash(), self.keys.len());
             return Err(Status::ObjectAlreadyExists);
         }
-        let other_group = !group.is_empty() && self.groups.find(group) != self.keys[object].group;
+        let named = self.groups.find(group);
+        let is_its_group = named != NONE && named == self.keys[object].group;
+        let other_group = !group.is_empty() && !is_its_group;
         if complete && other_group {
             return Err(Status::InvalidParams);
         }

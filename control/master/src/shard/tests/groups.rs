@@ -76,6 +76,15 @@ fn one_soft_pinned_member_keeps_its_group_until_the_end() {
 }
 
 #[test]
+fn a_key_without_a_group_joins_none_also_one_that_has_no_members_yet() {
+    let mut stage = Stage::new(&[4]);
+    stage.put("a");
+    let config = PutConfig::default();
+    let refused = stage.start_in_group("a", PAYLOAD_BYTES, &config, true, "new", WRITER);
+    assert_eq!(refused, code(Status::InvalidParams));
+}
+
+#[test]
 fn a_key_cannot_change_its_group() {
     let mut stage = Stage::new(&[4]);
     stage.put_in_group("a", "g");

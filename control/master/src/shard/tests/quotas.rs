@@ -308,6 +308,21 @@ fn what_a_tenant_at_its_quota_loses_has_a_copy_on_a_disk_by_then() {
 }
 
 #[test]
+fn all_replicas_of_an_object_can_be_ready_to_go_at_once() {
+    let settings = ShardSettings { offload: Some(offload()), ..settings() };
+    let (mut stage, ledger) = with(settings, &[4, 4], &[("red", 2)]);
+    stage.mount_disk(DISK);
+    let key = key("red", "a");
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
+    assert_eq!(stage.put_with(&key, &twice), 0);
+    let generation = stage.generation(&key);
+    assert_eq!(stage.announce(&key, generation, true), 0);
+    ledger.set_quota("red", EXTENT_BYTES).expect("a quota of something");
+    let has_more_to_do = stage.shard.tick(stage.now_ms, 1_000);
+    assert!(!has_more_to_do, "the shard would be busy for as long as the quota is exceeded");
+}
+
+#[test]
 fn what_is_promoted_needs_room_in_the_quota() {
     let promotion = PromotionSettings { threshold: 1, queue_limit: 10 };
     let (mut stage, ledger) = with_disk(Some(promotion));
