@@ -52,6 +52,9 @@ pub struct DiskNumbers {
     pub write_times: DiskTimes,
 }
 
+/// The power of two of nanoseconds that is counted finer first.
+const FIRST_POWER: usize = 10;
+
 impl Default for DiskTimeCells {
     fn default() -> Self {
         Self { ns: Histogram::new(&QUARTER_DURATIONS), us: Histogram::new(&CLIENT_LATENCY_US) }
@@ -76,6 +79,21 @@ impl DiskTimeCells {
 }
 
 impl DiskTimes {
+    /// Nanoseconds of all, and how many operations took less than twice each power of two of
+    /// nanoseconds, but not less than it.
+    #[must_use]
+    pub fn powers<const N: usize>(&self) -> (u64, [u64; N]) {
+        let mut powers = [0; N];
+        for (at, count) in self.ns.counts.iter().enumerate() {
+            // Bounds are upper ones, four for each power from 2^10 on.
+            let power = FIRST_POWER + at.saturating_sub(1) / 4 - usize::from(at == 0);
+            if let Some(cell) = powers.get_mut(power) {
+                *cell += count;
+            }
+        }
+        (self.ns.sum, powers)
+    }
+
     fn operations(&self) -> u64 {
         self.us.counts.iter().sum()
     }
@@ -193,6 +211,18 @@ mod tests {
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn times_are_known_by_powers_of_two() {
+        let cells = DiskTimeCells::default();
+        for ns in [500, 1025, 2000, 2049, u64::MAX / 2] {
+            cells.record(Duration::from_nanos(ns));
+        }
+        let (_, powers) = cells.totals().powers::<40>();
+        assert_eq!((powers[9], powers[10], powers[11], powers[34]), (1, 2, 1, 1));
+        assert_eq!(powers.iter().sum::<u64>(), 5);
+        assert_eq!(DiskTimes::default().powers::<40>(), (0, [0; 40]));
     }
 
     #[test]

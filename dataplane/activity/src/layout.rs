@@ -1,9 +1,10 @@
 //! The page as bytes: a header and slots of counters. The layout is an interface between processes
 //! of different builds.
 
+use crate::disk_cells::DISK_BYTES;
 use crate::limits::{
-    DEVICE_BYTES, LATENCY_BUCKETS, LINKS, PEER_BYTES, QUARTERED_POWER, QUARTERED_POWERS, RINGS,
-    SLOTS,
+    DEVICE_BYTES, DISKS, LATENCY_BUCKETS, LINKS, PEER_BYTES, QUARTERED_POWER, QUARTERED_POWERS,
+    RINGS, SLOTS,
 };
 use crate::ring_cells::RING_BYTES;
 use crate::socket_counters::SOCKET_COUNTERS;
@@ -118,6 +119,10 @@ pub(crate) struct PageHeader {
     pub(crate) spans: AtomicU64,
     /// Finer buckets of each slot behind the spans. Zero in pages of older builds, which have none.
     pub(crate) quarters: AtomicU64,
+    /// Room for disks behind those buckets. Zero in pages of older builds, which have none.
+    pub(crate) disks: AtomicU32,
+    /// Disks that were ever claimed.
+    pub(crate) disks_used: AtomicU32,
 }
 
 /// The counters of one writer for one key.
@@ -277,12 +282,14 @@ pub(crate) const SPANS_OFFSET: usize = RINGS_OFFSET + RINGS * RING_BYTES;
 pub(crate) const QUARTERS_OFFSET: usize = SPANS_OFFSET + SPAN_RING_BYTES;
 pub(crate) const QUARTERS: usize = 4 * QUARTERED_POWERS;
 pub(crate) const QUARTERS_BYTES: usize = size_of::<QuarterCells>();
-pub(crate) const PAGE_BYTES: usize = QUARTERS_OFFSET + SLOTS * QUARTERS_BYTES;
+pub(crate) const DISKS_OFFSET: usize = QUARTERS_OFFSET + SLOTS * QUARTERS_BYTES;
+pub(crate) const PAGE_BYTES: usize = DISKS_OFFSET + DISKS * DISK_BYTES;
 
 const _: () = assert!(size_of::<PageHeader>() <= HEADER_BYTES);
 const _: () = assert!(SLOT_BYTES == 448 && DEVICE_BYTES == 24);
 const _: () = assert!(LINK_BYTES == 320 && PEER_BYTES == 40 && LINKS_OFFSET.is_multiple_of(64));
 const _: () = assert!(RINGS_OFFSET.is_multiple_of(64) && SPANS_OFFSET.is_multiple_of(64));
+const _: () = assert!(DISKS_OFFSET.is_multiple_of(64) && DISK_BYTES.is_multiple_of(64));
 const _: () = assert!(QUARTERS_OFFSET.is_multiple_of(64) && QUARTERS_BYTES == 8 * QUARTERS);
 
 /// Bucket of a duration in nanoseconds.

@@ -8,6 +8,9 @@
 
 mod device;
 mod directory;
+mod disk_cells;
+mod disk_page;
+mod disk_reading;
 mod error;
 mod folder;
 mod group;
@@ -31,6 +34,8 @@ mod thread;
 
 pub use device::{device_of_socket, device_towards};
 pub use directory::{PageDirectory, PageListing, pages};
+pub use disk_page::DiskPage;
+pub use disk_reading::{DiskLatency, DiskReading};
 pub use error::PageError;
 pub use group::control_group;
 pub use layout::{SlotKey, text};

@@ -14,6 +14,12 @@ pub const QUARTERED_POWER: usize = 10;
 pub const QUARTERED_POWERS: usize = 24;
 /// Longest device name in bytes.
 pub(crate) const DEVICE_BYTES: usize = 24;
+/// Disks in a page; those that find no place are not shown.
+pub(crate) const DISKS: usize = 32;
+/// Longest path of a disk, reason and name of a state, in bytes.
+pub(crate) const DISK_PATH_BYTES: usize = 128;
+pub(crate) const DISK_REASON_BYTES: usize = 240;
+pub(crate) const DISK_STATE_BYTES: usize = 16;
 /// Connections in a page; those that find no place are not shown.
 pub(crate) const LINKS: usize = 512;
 /// Longest address of a peer as text, in bytes, rounded up.

@@ -2,14 +2,16 @@
 #![expect(unsafe_code, reason = "it maps the page that others read")]
 
 use crate::directory::PageDirectory;
+use crate::disk_cells::DiskPlaceCells;
 use crate::error::PageError;
 use crate::folder::{has_reader, mark_ended};
 use crate::group::control_group;
 use crate::layout::{
-    Cells, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES, PageHeader, QUARTERS,
-    QUARTERS_OFFSET, QuarterCells, RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET, SlotKey, VERSION,
+    Cells, DISKS_OFFSET, HEADER_BYTES, LINKS_OFFSET, LinkCells, LinkKey, MAGIC, PAGE_BYTES,
+    PageHeader, QUARTERS, QUARTERS_OFFSET, QuarterCells, RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET,
+    SlotKey, VERSION,
 };
-use crate::limits::{LINKS, RINGS, SLOTS, SPANS};
+use crate::limits::{DISKS, LINKS, RINGS, SLOTS, SPANS};
 use crate::ring_cells::RingCells;
 use crate::span::Span;
 use crate::span_ring::SpanRing;
@@ -33,11 +35,13 @@ pub struct Page {
     quarters: &'static [QuarterCells],
     links: &'static [LinkCells],
     rings: &'static [RingCells],
+    disks: &'static [DiskPlaceCells],
     /// The one that holds it writes.
     spans: Mutex<&'static SpanRing>,
     claims: Mutex<FreeSlots<SlotKey>>,
     link_claims: Mutex<FreeSlots<LinkKey>>,
     ring_claims: Mutex<FreeSlots<()>>,
+    disk_claims: Mutex<FreeSlots<()>>,
     /// Locked for as long as the process lives, which tells readers that the page is not a
     /// leftover.
     file: Option<Flock<File>>,
@@ -131,7 +135,7 @@ impl Page {
         // SAFETY: the mapping has `PAGE_BYTES` zero bytes, is aligned to a page, and is never
         // unmapped; all types are made of atomics, for which zero bytes are values and other
         // processes' accesses are no data race.
-        let (header, cells, links, rings, spans, quarters) = unsafe {
+        let (header, cells, links, rings, spans, quarters, disks) = unsafe {
             let cells = base.add(HEADER_BYTES).cast::<Cells>();
             let cells = std::slice::from_raw_parts(cells.as_ptr(), SLOTS);
             let links = base.add(LINKS_OFFSET).cast::<LinkCells>();
@@ -141,7 +145,9 @@ impl Page {
             let spans = base.add(SPANS_OFFSET).cast::<SpanRing>().as_ref();
             let quarters = base.add(QUARTERS_OFFSET).cast::<QuarterCells>();
             let quarters = std::slice::from_raw_parts(quarters.as_ptr(), SLOTS);
-            (base.cast::<PageHeader>().as_ref(), cells, links, rings, spans, quarters)
+            let disks = base.add(DISKS_OFFSET).cast::<DiskPlaceCells>();
+            let disks = std::slice::from_raw_parts(disks.as_ptr(), DISKS);
+            (base.cast::<PageHeader>().as_ref(), cells, links, rings, spans, quarters, disks)
         };
         let page = Self {
             header,
@@ -149,10 +155,12 @@ impl Page {
             quarters,
             links,
             rings,
+            disks,
             spans: Mutex::new(spans),
             claims: Mutex::default(),
             link_claims: Mutex::default(),
             ring_claims: Mutex::default(),
+            disk_claims: Mutex::default(),
             file,
             path,
         };
@@ -171,6 +179,7 @@ impl Page {
         header.rings.store(RINGS as u32, Ordering::Relaxed);
         header.spans.store(SPANS as u64, Ordering::Relaxed);
         header.quarters.store(QUARTERS as u64, Ordering::Relaxed);
+        header.disks.store(DISKS as u32, Ordering::Relaxed);
         header.pid.store(std::process::id(), Ordering::Relaxed);
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default();
@@ -258,6 +267,24 @@ impl Page {
 
     pub(crate) fn give_back_ring(&self, index: usize) {
         let mut claims = self.ring_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.idle.entry(()).or_default().push(index);
+    }
+
+    /// A place for a disk: one that an earlier disk gave back, else an unused one.
+    pub(crate) fn claim_disk(&'static self) -> Option<(usize, &'static DiskPlaceCells)> {
+        let mut claims = self.disk_claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = claims.idle.get_mut(&()).and_then(Vec::pop) {
+            return Some((index, &self.disks[index]));
+        }
+        let cells = self.disks.get(claims.used)?;
+        let index = claims.used;
+        claims.used = index + 1;
+        self.header.disks_used.store(claims.used as u32, Ordering::Release);
+        Some((index, cells))
+    }
+
+    pub(crate) fn give_back_disk(&self, index: usize) {
+        let mut claims = self.disk_claims.lock().unwrap_or_else(PoisonError::into_inner);
         claims.idle.entry(()).or_default().push(index);
     }
 

@@ -5,11 +5,14 @@ pub(crate) mod marks;
 mod ring_entry;
 pub(crate) mod spans;
 
+use crate::disk_cells::DISK_BYTES;
+use crate::disk_reading::DiskReading;
 use crate::layout::{
-    HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES, OLDER_VERSION,
-    PageHeader, QUARTERS, QUARTERS_BYTES, QUARTERS_OFFSET, SLOT_BYTES, SlotKey, VERSION, text,
+    DISKS_OFFSET, HEADER_BYTES, LINK_BYTES, LINKS_OFFSET, LinkKey, MAGIC, OLDER_LINK_BYTES,
+    OLDER_VERSION, PageHeader, QUARTERS, QUARTERS_BYTES, QUARTERS_OFFSET, SLOT_BYTES, SlotKey,
+    VERSION, text,
 };
-use crate::limits::{LATENCY_BUCKETS, LINKS, SLOTS};
+use crate::limits::{DISKS, LATENCY_BUCKETS, LINKS, SLOTS};
 use crate::socket_counters::SocketCounters;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
@@ -229,6 +232,23 @@ impl PageReader {
         self.file.read_exact_at(&mut bytes, LINKS_OFFSET as u64)?;
         let links = bytes.chunks_exact(self.link_bytes);
         Ok(links.filter_map(LinkReading::decode).collect())
+    }
+
+    /// The disks of the process that are whole at the moment; none in the page of an older build.
+    ///
+    /// # Errors
+    /// The page has shrunk.
+    pub fn disks(&self) -> io::Result<Vec<DiskReading>> {
+        let room = self.number(offset_of!(PageHeader, disks))?;
+        if room != DISKS {
+            return Ok(Vec::new());
+        }
+        let used = self.number(offset_of!(PageHeader, disks_used))?.min(room);
+        let (mut one, mut other) = (vec![0; used * DISK_BYTES], vec![0; used * DISK_BYTES]);
+        self.file.read_exact_at(&mut one, DISKS_OFFSET as u64)?;
+        self.file.read_exact_at(&mut other, DISKS_OFFSET as u64)?;
+        let copies = one.chunks_exact(DISK_BYTES).zip(other.chunks_exact(DISK_BYTES));
+        Ok(copies.filter_map(|(one, other)| DiskReading::decode(one, other)).collect())
     }
 
     fn number(&self, offset: usize) -> io::Result<usize> {

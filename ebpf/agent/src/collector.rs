@@ -1,5 +1,6 @@
 //! Reads the host into snapshots. Not for many threads: one collector, one thread.
 
+mod disks;
 mod distances;
 mod flows;
 mod links;
@@ -117,6 +118,7 @@ impl Collector {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             flows: self.flows.read(&pages, self.network),
             links: self.links.read(&pages, self.network, taken_ms),
+            disks: disks::disks(&pages, &found),
             processes: found.processes.iter().map(describe).collect(),
             nics,
             ..Snapshot::default()

@@ -36,8 +36,8 @@ pub use options::AgentOptions;
 pub use otlp::OtlpTarget;
 pub use perigee_probe_loader::is_built as has_probes;
 pub use snapshot::{
-    BatchSeries, BlockSeries, DropSeries, FlowSeries, LinkSeries, NicSeries, PastSuspect,
-    ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind, TaskSeries,
-    TcpSeries, UringSeries,
+    BatchSeries, BlockSeries, DiskSeries, DropSeries, FlowSeries, LinkSeries, NicSeries,
+    PastSuspect, ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind,
+    TaskSeries, TcpSeries, UringSeries,
 };
 pub use traces::{SpanEntry, TraceAnswer};

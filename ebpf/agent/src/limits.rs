@@ -107,3 +107,5 @@ pub(crate) const FINE: TrackLimits =
 /// A day by ten seconds.
 pub(crate) const COARSE: TrackLimits =
     TrackLimits { file: "history-day", step_ms: 10_000, length_ms: 86_400_000, bytes: 30 << 20 };
+/// Disks of our processes that are shown; the others are left out.
+pub(crate) const DISKS_MAX: usize = 256;

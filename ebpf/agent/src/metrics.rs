@@ -3,7 +3,7 @@
 
 use crate::exemplars::Exemplars;
 use crate::histogram::Distribution;
-use crate::snapshot::{NicSeries, Snapshot};
+use crate::snapshot::{DiskSeries, NicSeries, Snapshot};
 use perigee_activity::SocketCounters;
 use perigee_metrics::{HistogramTotals, MetricSource, Samples};
 use std::collections::BTreeMap;
@@ -178,6 +178,7 @@ fn add_host(samples: &mut Samples, snapshot: &Snapshot) {
         samples.value("perigee_block_bytes_total", &labels, block.bytes);
         samples.value("perigee_block_depth", &labels, block.depth);
     }
+    snapshot.disks.iter().for_each(|disk| add_disk(samples, disk));
     for uring in &snapshot.urings {
         let latency = uring.latency.totals();
         samples.histogram("perigee_uring_latency_seconds", &[&uring.program], &latency);
@@ -187,6 +188,22 @@ fn add_host(samples: &mut Samples, snapshot: &Snapshot) {
         samples.histogram("perigee_task_run_queue_seconds", &labels, &task.run_queue.totals());
         samples.histogram("perigee_task_off_cpu_seconds", &labels, &task.off_cpu.totals());
         samples.value("perigee_task_threads", &labels, task.threads);
+    }
+}
+
+/// A disk that keeps objects, as its process shows it.
+fn add_disk(samples: &mut Samples, disk: &DiskSeries) {
+    let pid = disk.pid.to_string();
+    let labels = [disk.program.as_str(), &pid, &disk.path];
+    samples.value("perigee_agent_disk_state", &[&disk.program, &pid, &disk.path, &disk.state], 1);
+    for (name, value) in [
+        ("perigee_agent_disk_capacity_bytes", disk.capacity_bytes),
+        ("perigee_agent_disk_used_bytes", disk.used_bytes),
+        ("perigee_agent_disk_read_bytes_total", disk.read_bytes),
+        ("perigee_agent_disk_written_bytes_total", disk.written_bytes),
+        ("perigee_agent_disk_errors_total", disk.errors),
+    ] {
+        samples.value(name, &labels, value);
     }
 }
 

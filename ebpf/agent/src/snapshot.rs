@@ -40,6 +40,9 @@ pub struct Snapshot {
     pub drops: Vec<DropSeries>,
     /// Disks.
     pub blocks: Vec<BlockSeries>,
+    /// Disks of our processes that keep objects.
+    #[serde(default)]
+    pub disks: Vec<DiskSeries>,
     /// io_uring requests of our programs.
     pub urings: Vec<UringSeries>,
     /// Threads of our programs.
@@ -331,6 +334,37 @@ pub struct BlockSeries {
     pub queue: Distribution,
     /// Time in the device.
     pub device_time: Distribution,
+}
+
+/// A disk on which a process of ours keeps objects that its memory has no room for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DiskSeries {
+    /// Process.
+    pub pid: u32,
+    /// Its program.
+    pub program: String,
+    /// The folder that its user has named.
+    pub path: String,
+    /// `healthy`, `slow`, `hung`, `full`, `read_only`, `failed`, `withdrawn`.
+    pub state: String,
+    /// Why it is not healthy; empty if it is.
+    pub reason: String,
+    /// When it is tried again, in milliseconds since 1970; 0 if it is not.
+    pub retry_ms: u64,
+    /// Most bytes of its log.
+    pub capacity_bytes: u64,
+    /// Bytes of its log that can be read.
+    pub used_bytes: u64,
+    /// Bytes that were read since it was opened.
+    pub read_bytes: u64,
+    /// Bytes that were written since then.
+    pub written_bytes: u64,
+    /// Operations that failed since then.
+    pub errors: u64,
+    /// How long reads of its files took.
+    pub reads: Distribution,
+    /// How long writes and syncs took.
+    pub writes: Distribution,
 }
 
 /// io_uring requests of a program.

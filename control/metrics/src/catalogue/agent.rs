@@ -5,6 +5,7 @@
 use super::buckets::{LOG2_DURATIONS, QUARTER_DURATIONS};
 use crate::family::Family;
 
+const DISK: &[&str] = &["program", "pid", "path"];
 const PORT: &[&str] = &["device", "port", "numa", "kind"];
 const DEVICE: &[&str] = &["device"];
 const DEVICE_DIRECTION: &[&str] = &["device", "direction"];
@@ -40,6 +41,14 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_agent_suspect", "none",
         "1 for a NIC, shard, disk or peer that is slower than its peers and than its own baseline")
         .labelled(&["kind", "name"]),
+    gauge("perigee_agent_disk_state", "none",
+        "1 for the state of a disk that keeps objects: healthy, slow, hung, full, read_only, failed, withdrawn; source: activity pages")
+        .labelled(&["program", "pid", "path", "state"]),
+    gauge("perigee_agent_disk_capacity_bytes", "bytes", "Most bytes of the log of such a disk").labelled(DISK),
+    gauge("perigee_agent_disk_used_bytes", "bytes", "Bytes of that log that can be read").labelled(DISK),
+    counter("perigee_agent_disk_read_bytes_total", "bytes", "Bytes read from such a disk since it was opened").labelled(DISK),
+    counter("perigee_agent_disk_written_bytes_total", "bytes", "Bytes written to it").labelled(DISK),
+    counter("perigee_agent_disk_errors_total", "operations", "Operations on it that failed").labelled(DISK),
     counter("perigee_agent_exported_spans_total", "spans",
         "Spans for a collector of OpenTelemetry: sent, refused by it, or dropped because it was away for too long")
         .labelled(&["result"]),

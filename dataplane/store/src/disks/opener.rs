@@ -8,6 +8,7 @@ use super::settings::DiskSettings;
 use super::shard::DiskShard;
 use crate::error::StoreError;
 use crate::limits::{DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT};
+use perigee_activity::DiskPage;
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
 use perigee_ssd::{DiskOptions, OpenedDisk, Unanswered};
@@ -108,11 +109,25 @@ impl Opener {
     /// Opens disks again that have failed, until the client ends.
     pub(super) fn run(self) {
         let (mut heard, mut pause) = (0, DISK_LOOK);
+        let places = self.context.places().len();
+        let mut pages: Vec<Option<DiskPage>> = (0..places).map(|_| DiskPage::new()).collect();
+        self.show(&mut pages);
         while self.context.signal.wait(&mut heard, pause) {
             let count = self.context.places().len();
             (0..count).for_each(|at| self.look(at));
             let is_soon = self.context.places().iter().any(DiskPlace::is_in_passing);
             pause = if is_soon { DISK_LOOK_SOON } else { DISK_LOOK };
+            self.show(&mut pages);
+        }
+    }
+
+    /// Shows the disks to an agent of this host.
+    fn show(&self, pages: &mut [Option<DiskPage>]) {
+        let is_tried = !self.context.is_left();
+        for (page, place) in pages.iter_mut().zip(self.context.places().iter()) {
+            if let Some(page) = page {
+                page.show(&place.shown(is_tried));
+            }
         }
     }
 

@@ -6,12 +6,13 @@ use super::mount_point::{is_mounted, mount_point};
 use super::retry::DiskRetry;
 use super::shard::DiskShard;
 use crate::limits::DISK_READ_ONLY_MAX;
-use perigee_metrics::DiskNumbers;
+use perigee_activity::{DiskLatency, DiskReading};
+use perigee_metrics::{DiskNumbers, DiskTimes};
 use perigee_rpc::DiskReport;
 use perigee_schemas::{DiskHealth, Identity};
 use perigee_ssd::{Answer, Disk, DiskStatus, OpenError, OpenedDisk};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug)]
 pub(super) struct DiskPlace {
@@ -201,6 +202,33 @@ impl DiskPlace {
         let disk = self.open().map_or(Identity(0), |open| open.id);
         let path = self.path.display().to_string();
         DiskReport { disk, health, path, reason: reason + &what_next }
+    }
+
+    /// What an agent of the host is to know of it.
+    pub(super) fn shown(&self, is_tried: bool) -> DiskReading {
+        let status = self.open().map_or_else(DiskStatus::default, |open| open.disk.status());
+        let DiskReport { health, path, reason, .. } = self.report(None);
+        let is_waiting = is_tried && !self.is_in_passing();
+        let retry = self.retry.left(Instant::now()).filter(|_| is_waiting);
+        let retry =
+            retry.and_then(|left| (SystemTime::now() + left).duration_since(UNIX_EPOCH).ok());
+        let latency = |times: &DiskTimes| {
+            let (sum_ns, buckets) = times.powers();
+            DiskLatency { sum_ns, buckets }
+        };
+        DiskReading {
+            path,
+            state: health.name().to_owned(),
+            reason,
+            retry_ms: retry.map_or(0, |at| at.as_millis() as u64),
+            capacity_bytes: status.capacity_bytes,
+            used_bytes: status.used_bytes,
+            read_bytes: status.counters.read_bytes,
+            written_bytes: status.counters.written_bytes,
+            errors: status.counters.errors,
+            reads: latency(&status.reads),
+            writes: latency(&status.writes),
+        }
     }
 
     /// What the disk has done since it was opened.

@@ -22,6 +22,7 @@ pub(super) fn moment(snapshot: &Snapshot, last_ms: u64) -> Snapshot {
         links: links(&snapshot.links),
         suspects: snapshot.suspects.clone(),
         blocks: snapshot.blocks.iter().take(MOMENT_DISKS).cloned().collect(),
+        disks: snapshot.disks.iter().take(MOMENT_DISKS).cloned().collect(),
         tasks: tasks(&snapshot.tasks),
         slow: slow.take(MOMENT_SLOW).cloned().collect(),
         processes: snapshot.processes.iter().take(MOMENT_THREADS).cloned().collect(),

@@ -81,6 +81,7 @@ fn full() -> Snapshot {
         past_suspects: vec![PastSuspect { suspect, until_ms: 4 }],
         drops: vec![DropSeries::default()],
         blocks: vec![BlockSeries::default()],
+        disks: vec![DiskSeries::default()],
         urings: vec![UringSeries::default()],
         tasks: vec![TaskSeries::default()],
         batches: vec![BatchSeries::default()],

@@ -116,6 +116,25 @@ function absence(newer, name, text) {
   return source?.state === "off" ? `Off: ${source.reason}. To change that: ${source.remedy}.` : text;
 }
 
+// Disks that keep objects; a disk that was opened again counts from 0.
+function drawTier(newer, older) {
+  const length = secondsBetween(newer, older);
+  const disks = newer.disks ?? [];
+  byId("tier").hidden = disks.length === 0;
+  const rows = pairs(newer, older, "disks", ["pid", "path"]).map(([disk, before]) => {
+    const since = (before?.errors ?? 0) <= disk.errors && (before?.written_bytes ?? 0) <= disk.written_bytes ? before : undefined;
+    const grown = (field) => Math.max(0, disk[field] - (since?.[field] ?? disk[field]));
+    const [reads, writes] = [difference(disk.reads, since?.reads), difference(disk.writes, since?.writes)];
+    const next = disk.retry_ms > 0 ? `; tried again at ${new Date(disk.retry_ms).toLocaleTimeString()}` : "";
+    const state = disk.state === "healthy" ? "serves" : element("td", { class: "bad" }, `${disk.state}: ${disk.reason}${next}`);
+    const full = disk.capacity_bytes > 0 ? `${bytes(disk.used_bytes)} (${percent(disk.used_bytes / disk.capacity_bytes)})` : "-";
+    return row(disk.path, `${disk.program} ${disk.pid}`, state, full, disk.capacity_bytes > 0 ? bytes(disk.capacity_bytes) : "-",
+      bytesPerSecond(grown("read_bytes"), length), time(quantile(reads, 0.5)), time(quantile(reads, 0.99)),
+      bytesPerSecond(grown("written_bytes"), length), time(quantile(writes, 0.99)));
+  });
+  fill(byId("logs"), rows, "");
+}
+
 function drawDisks(newer, older) {
   const length = secondsBetween(newer, older);
   const disks = pairs(newer, older, "blocks", ["device", "direction"]).map(([disk, before]) => {
@@ -258,6 +277,7 @@ function draw() {
   drawSuspects(newer);
   drawNics(newer, older);
   drawHeat(seen, newer);
+  drawTier(newer, older);
   drawDisks(newer, older);
   drawSlow(newer);
   drawShards(newer, older);

@@ -5,7 +5,7 @@ mod links;
 use super::pace::Pace;
 use super::table::{Table, TableCell, TableRow, View};
 use links::{links, slow};
-use perigee_agent::{Distribution, NicSeries, Snapshot};
+use perigee_agent::{DiskSeries, Distribution, NicSeries, Snapshot};
 
 /// The tables of all views.
 pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
@@ -16,6 +16,7 @@ pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
         View::Links => links(newer, older, &pace),
         View::Flows => flows(newer, older, &pace),
         View::Slow => slow(newer),
+        View::Tier => tier(newer, older, &pace),
         View::Disks => disks(newer, older, &pace),
         View::Shards => shards(newer, older, &pace),
         View::Probes => probes(newer, older, &pace),
@@ -108,6 +109,38 @@ fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
                 TableCell::count(pace.rate(flow.errors, before.map(|flow| flow.errors))),
             ],
             graph: [bytes, 0.0],
+        }
+    });
+    rows.collect()
+}
+
+/// Disks that keep objects.
+fn tier(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+    let rows = newer.disks.iter().map(|disk| {
+        let same = |other: &&DiskSeries| (other.pid, &other.path) == (disk.pid, &disk.path);
+        let before = older.disks.iter().find(same);
+        let reads = pace.rate(disk.read_bytes, before.map(|disk| disk.read_bytes));
+        let writes = pace.rate(disk.written_bytes, before.map(|disk| disk.written_bytes));
+        let [_, p99] = latency(&disk.reads, before.map(|disk| &disk.reads));
+        let full = disk.used_bytes as f64 / disk.capacity_bytes.max(1) as f64;
+        let left_s = disk.retry_ms.saturating_sub(newer.taken_ms) / 1000;
+        let why = match (disk.reason.as_str(), disk.retry_ms) {
+            (reason, 0) => reason.to_owned(),
+            (reason, _) => format!("in {left_s} s: {reason}"),
+        };
+        TableRow {
+            key: format!("{} {}", disk.pid, disk.path),
+            cells: vec![
+                TableCell::text(&disk.path),
+                TableCell::text(&format!("{} {}", disk.program, disk.pid)),
+                TableCell::text(&disk.state),
+                TableCell::percent(Some(full)),
+                TableCell::bytes(reads),
+                p99,
+                TableCell::bytes(writes),
+                TableCell::text(&why),
+            ],
+            graph: [reads, writes],
         }
     });
     rows.collect()

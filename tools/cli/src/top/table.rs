@@ -9,14 +9,37 @@ pub(super) enum View {
     Links,
     Flows,
     Slow,
+    Tier,
     Disks,
     Shards,
     Probes,
 }
 
+const TIER: [(&str, u16); 8] = [
+    ("path", 12),
+    ("process", 13),
+    ("state", 10),
+    ("full", 5),
+    ("reads/s", 8),
+    ("p99", 7),
+    ("writes/s", 9),
+    ("next try, why", 16),
+];
+
+const PROBES: [(&str, u16); 5] =
+    [("source", 12), ("state", 6), ("runs/s", 8), ("each", 8), ("why, from where", 42)];
+
 impl View {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Nics, Self::Links, Self::Flows, Self::Slow, Self::Disks, Self::Shards, Self::Probes];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Nics,
+        Self::Links,
+        Self::Flows,
+        Self::Slow,
+        Self::Tier,
+        Self::Disks,
+        Self::Shards,
+        Self::Probes,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -24,6 +47,7 @@ impl View {
             Self::Links => "Links",
             Self::Flows => "Flows",
             Self::Slow => "Slow",
+            Self::Tier => "SSD",
             Self::Disks => "Disks",
             Self::Shards => "Shards",
             Self::Probes => "Probes",
@@ -77,6 +101,7 @@ impl View {
                 ("p99", 7),
                 ("err/s", 5),
             ],
+            Self::Tier => &TIER,
             Self::Disks => &[
                 ("disk", 12),
                 ("way", 6),
@@ -96,9 +121,7 @@ impl View {
                 ("wait p99", 9),
                 ("sleeps/s", 9),
             ],
-            Self::Probes => {
-                &[("source", 12), ("state", 6), ("runs/s", 8), ("each", 8), ("why, from where", 42)]
-            }
+            Self::Probes => &PROBES,
         }
     }
 
@@ -107,7 +130,7 @@ impl View {
         match self {
             Self::Slow => 0,
             Self::Nics | Self::Shards => 3,
-            Self::Flows => 4,
+            Self::Flows | Self::Tier => 4,
             Self::Links | Self::Disks | Self::Probes => 2,
         }
     }
