@@ -126,7 +126,7 @@ function drawTier(newer, older) {
     const grown = (field) => Math.max(0, disk[field] - (since?.[field] ?? disk[field]));
     const [reads, writes] = [difference(disk.reads, since?.reads), difference(disk.writes, since?.writes)];
     const next = disk.retry_ms > 0 ? `; tried again at ${new Date(disk.retry_ms).toLocaleTimeString()}` : "";
-    const state = disk.state === "healthy" ? "serves" : element("td", { class: "bad" }, `${disk.state}: ${disk.reason}${next}`);
+    const state = disk.state === "healthy" ? "serves" : element("td", { class: "wrap off" }, `${disk.state}: ${disk.reason}${next}`);
     const full = disk.capacity_bytes > 0 ? `${bytes(disk.used_bytes)} (${percent(disk.used_bytes / disk.capacity_bytes)})` : "-";
     return row(disk.path, `${disk.program} ${disk.pid}`, state, full, disk.capacity_bytes > 0 ? bytes(disk.capacity_bytes) : "-",
       bytesPerSecond(grown("read_bytes"), length), time(quantile(reads, 0.5)), time(quantile(reads, 0.99)),
