@@ -102,7 +102,7 @@ impl Store {
         targets: &[(usize, &[CallerRange])],
     ) -> Vec<Result<u64, Status>> {
         let mut results = self.read_once(lookup, targets);
-        let mut suspects = vec![None; targets.len()];
+        let mut suspects = Vec::new();
         for attempt in 1..=GET_ATTEMPTS {
             let retry = retries(&results, &mut suspects, attempt < GET_ATTEMPTS);
             if retry.is_empty() || !self.is_open() {
@@ -374,10 +374,14 @@ fn numbered<'a>(pieces: &[&'a [CallerRange]]) -> Vec<(usize, &'a [CallerRange])>
 /// further try is left, only those that have one.
 fn retries(
     results: &[Result<u64, ReadFailure>],
-    suspects: &mut [Option<SuspectCopy>],
+    suspects: &mut Vec<Option<SuspectCopy>>,
     is_try_left: bool,
 ) -> Vec<(usize, Option<UnreadableCopy>)> {
     let mut retry = Vec::new();
+    if results.iter().all(Result::is_ok) {
+        return retry;
+    }
+    suspects.resize(results.len(), None);
     for (i, (result, suspect)) in results.iter().zip(suspects).enumerate() {
         let Some(failure) = result.err().filter(|failure| failure.is_outdated) else {
             continue;
