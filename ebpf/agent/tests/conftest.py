@@ -22,11 +22,14 @@ def root():
 
 @pytest.fixture(scope="session")
 def live(root, tmp_path_factory):
-    """A cluster with two rails, traffic on both, and an agent that looks at them."""
+    """A cluster with two rails, traffic on both, a disk, and an agent that looks at them."""
     with Cluster(tmp_path_factory.mktemp("live")) as cluster:
         cluster.start_master()
         for number in range(2):
-            cluster.start_node(cluster.add_rail(f"rail{number}-{token_hex(2)}"))
+            disk = cluster.folder / f"disk{number}"
+            disk.mkdir()
+            flags = ["--enable_offload", f"--ssd_offload_path={disk}"] if number == 0 else []
+            cluster.start_node(cluster.add_rail(f"rail{number}-{token_hex(2)}"), flags=flags)
         names = ",".join(rail.name for rail in cluster.rails)
         # Each batch is listed: whether one takes longer than some limit depends on the machine.
         cluster.start_agent(f"--interfaces={names},lo", "--slow_ms=0", "--measure_costs=true")

@@ -58,7 +58,8 @@ def test_it_draws_live_rates_of_every_nic_within_80_columns(live):
 
 def test_every_view_shows_something(live):
     with top(live) as terminal:
-        for view in ("resent/s 10.213.", "p50 tcp", "took queue", "vda write", "perigee-data", "interfaces"):
+        disks = f"{str(live.folder)[:8]} healthy"
+        for view in ("resent/s 10.213.", "p50 tcp", "took queue", disks, "vda write", "perigee-data", "interfaces"):
             terminal.press("Tab")
             terminal.wait_for(*view.split())
         terminal.press("Left")

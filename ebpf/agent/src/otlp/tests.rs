@@ -41,10 +41,11 @@ fn collector(answers: Vec<(&'static str, Vec<u8>)>) -> (String, Requests<Receive
                 "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 body.len()
             );
-            reader.get_mut().write_all(&[head.as_bytes(), body].concat()).unwrap();
+            // Before the answer: with that the exporter may end, and what it sent must be here.
             if sender.send(request).is_err() {
                 return;
             }
+            reader.get_mut().write_all(&[head.as_bytes(), body].concat()).unwrap();
         }
     });
     (endpoint, requests)
