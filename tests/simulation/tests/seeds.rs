@@ -66,6 +66,17 @@ fn stores_keep_their_promises_where_they_once_did_not() {
     }
 }
 
+/// An object that the disk's queue had no room for when it was put, which nothing copied later, so
+/// that its tenant's quota stayed full.
+const WITH_A_FULL_QUOTA: u64 = 70;
+
+#[test]
+fn tenants_keep_their_promises_where_they_once_did_not() {
+    if let Err(failure) = Scenario::Tenants.play(WITH_A_FULL_QUOTA) {
+        panic!("{failure}");
+    }
+}
+
 #[test]
 fn engines_keep_their_promises_where_they_once_did_not() {
     for seed in CANCELED_WHILE_CONNECTING {

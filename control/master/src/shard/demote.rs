@@ -230,9 +230,10 @@ impl KeyShard {
     }
 
     /// Begins to copy what comes next in the order of eviction, so that eviction finds what has a
-    /// copy; returns what is left of the budget.
+    /// copy; returns what is left of the budget. Without `on_evict` most has one; the rest was put
+    /// while the disk was away or had too much to do, or lost its copy there.
     pub(super) fn look_ahead(&mut self, mut budget: usize) -> usize {
-        let Some(offload) = self.settings.offload.filter(|it| it.on_evict) else {
+        let Some(offload) = self.settings.offload else {
             return budget;
         };
         if self.space.disks().is_empty() {

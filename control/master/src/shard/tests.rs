@@ -5,6 +5,7 @@ mod admission;
 mod adopting;
 mod announced_copies;
 mod demotion;
+mod early_demotion;
 mod eviction;
 mod follower;
 mod group_shards;

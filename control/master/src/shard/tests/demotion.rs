@@ -464,23 +464,6 @@ fn a_group_is_copied_whole_before_it_goes() {
 }
 
 #[test]
-fn without_on_evict_a_put_is_copied_at_once_and_stays_in_its_turn() {
-    let mut stage = Stage::with_disk(OffloadSettings { on_evict: false, ..offload() }, 4);
-    for key in ["a", "b"] {
-        stage.put(key);
-    }
-    let tasks = stage.take_demotions();
-    assert_eq!(tasks.len(), 2);
-    for task in &tasks {
-        assert_eq!(stage.end_demotion(task, 0, address(1)), 0);
-    }
-    for key in ["c", "d", "e"] {
-        assert_eq!(stage.put(key), 0);
-    }
-    assert_eq!((stage.lies_in("a"), stage.lies_in("b")), (vec![DISK], vec![0, DISK]));
-}
-
-#[test]
 fn a_disk_takes_no_puts_and_is_no_segment_of_memory() {
     let mut stage = Stage::with(with_offload(offload()), &[]);
     stage.mount_disk(DISK);
