@@ -11,6 +11,7 @@
 //! frames is not covered: it carries its own block checksums. A header is judged before anything is
 //! allocated for its body.
 
+use crate::checksum::crc32c;
 use crate::limits::FRAME_BODY_BYTES_MAX;
 use crate::trace::{FrameTrailer, TRAILER_BYTES};
 
@@ -110,9 +111,19 @@ impl MessageKind {
         MessageKind::Reply,
     ];
 
+    /// Each kind at its number.
+    const BY_NUMBER: [Option<MessageKind>; 101] = {
+        let (mut kinds, mut index) = ([None; 101], 0);
+        while index < MessageKind::ALL.len() {
+            kinds[MessageKind::ALL[index] as usize] = Some(MessageKind::ALL[index]);
+            index += 1;
+        }
+        kinds
+    };
+
     /// The kind with a number; `None` for one that this build does not know.
     pub fn from_wire(value: u16) -> Option<MessageKind> {
-        MessageKind::ALL.into_iter().find(|kind| *kind as u16 == value)
+        *MessageKind::BY_NUMBER.get(usize::from(value))?
     }
 }
 
@@ -189,7 +200,7 @@ impl FrameHeader {
 
     /// Checks a body against the header it came with.
     pub fn check(&self, body: &[u8]) -> Result<(), FrameError> {
-        let found = checksum(&self.encode_unsummed(), body, &[]);
+        let found = crc32c([&self.encode_unsummed(), body]);
         if found == self.checksum {
             Ok(())
         } else {
@@ -225,7 +236,7 @@ impl FrameHeader {
         debug_assert!(body_bytes <= FRAME_BODY_BYTES_MAX);
         let header = FrameHeader { kind, body_bytes, request, checksum: 0, has_trailer };
         let mut bytes = header.encode_unsummed();
-        let sum = checksum(&bytes, body, end);
+        let sum = crc32c([&bytes, body, end]);
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
         if has_trailer {
             bytes[6] = HAS_TRAILER;
@@ -246,14 +257,6 @@ impl FrameHeader {
 
 fn read_u32(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn checksum(header: &[u8; HEADER_BYTES], body: &[u8], trailer: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(header);
-    digest.update(body);
-    digest.update(trailer);
-    digest.finalize() as u32
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! has no I/O; decoding never panics and never allocates from an unchecked length.
 #![deny(unsafe_code)]
 
+mod checksum;
 mod direction;
 pub mod disk_address;
 mod disk_health;
