@@ -4,9 +4,10 @@
 use crate::connection::MasterConnection;
 use crate::error::CallError;
 use perigee_schemas::session::Hello;
+use perigee_shard::monotonic;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct MasterAddress {
@@ -25,7 +26,7 @@ impl MasterAddress {
     pub(crate) fn open(
         &self,
         hello: &Hello,
-        limits: (Duration, Instant),
+        limits: (Duration, Duration),
     ) -> Result<MasterConnection, CallError> {
         let mut addresses = self.remembered();
         if addresses.is_empty() {
@@ -66,13 +67,13 @@ impl MasterAddress {
 fn first_open(
     addresses: &[SocketAddr],
     hello: &Hello,
-    (connect_deadline, deadline): (Duration, Instant),
+    (connect_deadline, deadline): (Duration, Duration),
 ) -> Result<(MasterConnection, usize), CallError> {
     let mut failure = None;
     for (index, address) in addresses.iter().enumerate() {
         let untried = (addresses.len() - index) as u32;
-        let now = Instant::now();
-        let share = now + deadline.saturating_duration_since(now) / untried;
+        let now = monotonic();
+        let share = now + deadline.saturating_sub(now) / untried;
         match MasterConnection::open(*address, hello, (connect_deadline, share)) {
             Ok(connection) => return Ok((connection, index)),
             Err(
@@ -140,7 +141,7 @@ mod tests {
         let address = MasterAddress::new("127.0.0.1:1");
         address.remember(vec![refusing, silent.local_addr().unwrap()]);
         let hello = Hello::new(perigee_schemas::session::Role::Client, Identity::from_halves(1, 2));
-        let limits = (Duration::from_secs(2), Instant::now() + Duration::from_millis(100));
+        let limits = (Duration::from_secs(2), monotonic() + Duration::from_millis(100));
         let opened = address.open(&hello, limits);
         assert!(matches!(opened, Err(CallError::Deadline(_))));
         assert!(silent.accept().is_ok(), "the second address was tried");

@@ -10,13 +10,13 @@ pub(crate) mod tasks;
 
 use crate::address::MasterAddress;
 use crate::breaker::Breaker;
-use crate::connection::MasterConnection;
+use crate::connection::{CallWindow, MasterConnection};
 use crate::error::CallError;
 use crate::limits::{CALL_DEADLINE, CONNECT_DEADLINE, IDLE_CONNECTIONS_MAX};
 use crate::reply::statuses;
 use crate::returns::{Lease, Returns};
 use flatbuffers::FlatBufferBuilder;
-use perigee_activity::{Span, SpanKind, add_span};
+use perigee_activity::{SpanKind, add_span};
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::limits::TENANTS_PROTOCOL;
 use perigee_schemas::message::decode;
@@ -26,7 +26,7 @@ use perigee_shard::monotonic;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a client reaches its master.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,13 +147,13 @@ impl MasterClient {
         encode: impl Fn(&mut Builder),
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        self.settle(limit.min(self.options.deadline), |deadline| {
+        self.settle(limit.min(self.options.deadline), |bounds| {
             let attempt = |mut connection: MasterConnection| -> Result<T, CallError> {
                 encode(&mut connection.builder);
-                connection.ask(kind, &self.returns.take(), deadline)?;
-                self.finish(connection, deadline, &decode)
+                connection.ask(kind, &self.returns, bounds)?;
+                self.finish(connection, bounds, &decode)
             };
-            let fresh = || self.connect(deadline).and_then(attempt);
+            let fresh = || self.connect(bounds).and_then(attempt);
             match self.pooled() {
                 None => fresh(),
                 Some(connection) if connection.is_usable() => match attempt(connection) {
@@ -172,10 +172,10 @@ impl MasterClient {
     fn finish<T>(
         &self,
         mut connection: MasterConnection,
-        deadline: Instant,
+        bounds: CallWindow,
         decode: impl Fn(&[u8]) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let answer = decode(connection.answer(deadline)?)?;
+        let answer = decode(connection.answer(bounds)?)?;
         self.keep(connection);
         Ok(answer)
     }
@@ -185,9 +185,9 @@ impl MasterClient {
     fn settle<T>(
         &self,
         limit: Duration,
-        call: impl FnOnce(Instant) -> Result<T, CallError>,
+        call: impl FnOnce(CallWindow) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
-        let outcome = call(Instant::now() + limit);
+        let outcome = call(CallWindow::of(limit));
         if let Err(CallError::Deadline(_)) = outcome {
             self.breaker.trip();
             // Idle connections lead to the same silent master: each would cost another deadline.
@@ -211,7 +211,7 @@ impl MasterClient {
         }
     }
 
-    fn connect(&self, deadline: Instant) -> Result<MasterConnection, CallError> {
+    fn connect(&self, bounds: CallWindow) -> Result<MasterConnection, CallError> {
         if self.breaker.is_open() {
             return Err(CallError::Broken { address: self.options.address.clone() });
         }
@@ -221,14 +221,12 @@ impl MasterClient {
             // An older master would let a tenant remove the keys of all.
             hello.protocol_min = hello.protocol_min.max(TENANTS_PROTOCOL);
         }
-        let begun = monotonic();
-        let opened = self.address.open(&hello, (self.options.connect_deadline, deadline));
+        let opened = self.address.open(&hello, (self.options.connect_deadline, bounds.deadline));
         if let Err(error) = &opened {
-            let now = monotonic();
-            add_span(now, now.saturating_sub(begun), || {
-                let mut span = Span::new(SpanKind::Master, "", &self.options.address);
+            add_span(SpanKind::Master, ("", &self.options.address), |span| {
                 (span.detail, span.status) = (MessageKind::Hello as u16, error.status().code());
-                span
+                let now = monotonic();
+                (now, now.saturating_sub(bounds.begun))
             });
         }
         if let Err(CallError::Unreachable { source, .. }) = &opened

@@ -2,20 +2,37 @@
 
 use crate::error::CallError;
 use crate::limits::{IDLE_BUFFER_BYTES_MAX, LEASES_BEHIND_MAX, SPIN};
-use crate::returns::{Lease, frame};
+use crate::returns::{Lease, Returns, frame};
 use flatbuffers::FlatBufferBuilder;
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, recv};
-use perigee_activity::{Span, SpanKind, add_span, current_context};
+use nix::sys::socket::{MsgFlags, recv, sendmsg};
+use perigee_activity::{SpanKind, add_span, current_context};
 use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
 use perigee_schemas::trace::{ServiceTimes, TRAILER_BYTES};
 use perigee_shard::{SpinWait, is_interrupted, monotonic, wait_step};
-use std::io::{self, IoSlice, Write};
+use std::cell::LazyCell;
+use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// When a call has begun, and when it must be over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallWindow {
+    pub(crate) begun: Duration,
+    pub(crate) deadline: Duration,
+}
+
+impl CallWindow {
+    /// A call that begins now and may take so long.
+    pub(crate) fn of(limit: Duration) -> Self {
+        let begun = monotonic();
+        Self { begun, deadline: begun.saturating_add(limit) }
+    }
+}
 
 /// A greeted connection with the buffers of its calls.
 pub(crate) struct MasterConnection {
@@ -27,8 +44,11 @@ pub(crate) struct MasterConnection {
     protocol: u16,
     /// The master's address, as spans name it.
     master: String,
-    /// What was asked for a request that is traced, and when.
+    /// What was asked for a request that is traced, and when that call has begun.
     asked: Option<(MessageKind, Duration)>,
+    /// Leases that go back with the present call, and their frame.
+    given_back: Vec<Lease>,
+    giving_back: FlatBufferBuilder<'static>,
 }
 
 impl MasterConnection {
@@ -36,7 +56,7 @@ impl MasterConnection {
     pub(crate) fn open(
         address: SocketAddr,
         hello: &Hello,
-        (connect_deadline, deadline): (Duration, Instant),
+        (connect_deadline, deadline): (Duration, Duration),
     ) -> Result<Self, CallError> {
         let wait = connect_deadline.min(left(deadline)?);
         let stream = TcpStream::connect_timeout(&address, wait)
@@ -51,8 +71,10 @@ impl MasterConnection {
             protocol: 0,
             master: address.to_string(),
             asked: None,
+            given_back: Vec::new(),
+            giving_back: FlatBufferBuilder::new(),
         };
-        connection.send([&hello.encode()], deadline)?;
+        send(&connection.stream, &mut [IoSlice::new(&hello.encode())], deadline)?;
         let header = connection.receive(HELLO_BODY_BYTES_MAX, deadline)?;
         connection.refusal(header)?;
         let welcome = Welcome::decode(&connection.body)?;
@@ -81,42 +103,39 @@ impl MasterConnection {
     pub(crate) fn ask(
         &mut self,
         kind: MessageKind,
-        given_back: &[Lease],
-        deadline: Instant,
+        returns: &Returns,
+        bounds: CallWindow,
     ) -> Result<(), CallError> {
         self.request += 1;
-        let body = std::mem::take(&mut self.builder);
-        let sent = {
-            let bytes = body.finished_data();
-            let fits = bytes.len() + TRAILER_BYTES <= FRAME_BODY_BYTES_MAX;
-            let trailer = current_context().filter(|_| fits).map(|context| context.encode());
-            self.asked = trailer.is_some().then(|| (kind, monotonic()));
-            let (header, trailer) = match &trailer {
-                None => (FrameHeader::encode(kind, self.request, bytes), &[][..]),
-                Some(trailer) => (
-                    FrameHeader::encode_with_trailer(kind, self.request, bytes, trailer),
-                    &trailer[..],
-                ),
-            };
-            // A put may need the space of what is given back; others are answered first. Many
-            // leases go in front, too: the master does not read on while it waits for its answer to
-            // be taken.
-            let in_front = kind == MessageKind::PutStart || given_back.len() > LEASES_BEHIND_MAX;
-            match given_back {
-                [] => self.send([&header, bytes, trailer], deadline),
-                leases if in_front => {
-                    self.send([&frame(leases), &header, bytes, trailer], deadline)
-                }
-                leases => self.send([&header, bytes, trailer, &frame(leases)], deadline),
+        let bytes = self.builder.finished_data();
+        let fits = bytes.len() + TRAILER_BYTES <= FRAME_BODY_BYTES_MAX;
+        let trailer = current_context().filter(|_| fits).map(|context| context.encode());
+        self.asked = trailer.is_some().then_some((kind, bounds.begun));
+        let (header, trailer) = match &trailer {
+            None => (FrameHeader::encode(kind, self.request, bytes), &[][..]),
+            Some(trailer) => {
+                (FrameHeader::encode_with_trailer(kind, self.request, bytes, trailer), &trailer[..])
             }
         };
-        self.builder = body;
-        sent
+        let send = |parts: &mut [IoSlice<'_>]| send(&self.stream, parts, bounds.deadline);
+        returns.take(&mut self.given_back);
+        let leases = self.given_back.as_slice();
+        if leases.is_empty() {
+            return send(&mut [&header, bytes, trailer].map(IoSlice::new));
+        }
+        let (their_header, theirs) = frame(leases, &mut self.giving_back);
+        // A put may need the space of what is given back; others are answered first. Many leases go
+        // in front, too: the master does not read on while it waits for its answer to be taken.
+        let mut parts = [&header, bytes, trailer, &their_header, theirs].map(IoSlice::new);
+        if kind == MessageKind::PutStart || leases.len() > LEASES_BEHIND_MAX {
+            parts.rotate_right(2);
+        }
+        send(&mut parts)
     }
 
     /// Waits for the reply to what was asked last; the returned bytes are its body.
-    pub(crate) fn answer(&mut self, deadline: Instant) -> Result<&[u8], CallError> {
-        let received = self.receive(FRAME_BODY_BYTES_MAX, deadline);
+    pub(crate) fn answer(&mut self, bounds: CallWindow) -> Result<&[u8], CallError> {
+        let received = self.receive(FRAME_BODY_BYTES_MAX, bounds.deadline);
         let received = received.and_then(|header| self.refusal(header).map(|()| header));
         if let Some((kind, begun)) = self.asked.take() {
             self.note(kind, begun, &received);
@@ -132,20 +151,19 @@ impl MasterConnection {
 
     /// Adds a call to the request that this thread works at, with what the master says of it.
     fn note(&self, kind: MessageKind, begun: Duration, received: &Result<FrameHeader, CallError>) {
-        let now = monotonic();
-        let took = now.saturating_sub(begun);
-        add_span(now, took, || {
+        add_span(SpanKind::Master, ("", &self.master), |span| {
+            let now = monotonic();
+            let took = now.saturating_sub(begun);
             let header = received.as_ref().ok();
             let trailer = header.and_then(|header| header.trailer(&self.body));
             let times = trailer.and_then(ServiceTimes::decode).unwrap_or_default();
-            let mut span = Span::new(SpanKind::Master, "", &self.master);
             span.detail = kind as u16;
             // How long its thread waited is a mean of late, and may be more than this call took.
             let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             span.served_ns = times.served_ns.min(took_ns);
             span.waited_ns = times.waited_ns.min(took_ns - span.served_ns);
             span.status = received.as_ref().err().map_or(0, |error| error.status().code());
-            span
+            (now, took)
         });
     }
 
@@ -153,7 +171,7 @@ impl MasterConnection {
     pub(crate) fn is_usable(&self) -> bool {
         let mut probe = [0; 1];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_PEEK;
-        matches!(recv(self.stream.as_raw_fd(), &mut probe, flags), Err(nix::errno::Errno::EAGAIN))
+        matches!(recv(self.stream.as_raw_fd(), &mut probe, flags), Err(Errno::EAGAIN))
     }
 
     /// Makes the connection small again before it is kept.
@@ -162,6 +180,11 @@ impl MasterConnection {
         if self.body.capacity() > IDLE_BUFFER_BYTES_MAX {
             self.body = Vec::new();
         }
+        if self.given_back.len() > LEASES_BEHIND_MAX {
+            self.giving_back = FlatBufferBuilder::new();
+        }
+        self.given_back.clear();
+        self.given_back.shrink_to(LEASES_BEHIND_MAX);
     }
 
     fn refusal(&self, header: FrameHeader) -> Result<(), CallError> {
@@ -172,26 +195,7 @@ impl MasterConnection {
         Err(CallError::Refused { status, message })
     }
 
-    fn send<const PARTS: usize>(
-        &mut self,
-        parts: [&[u8]; PARTS],
-        deadline: Instant,
-    ) -> Result<(), CallError> {
-        self.stream.set_write_timeout(Some(left(deadline)?))?;
-        let mut slices = parts.map(IoSlice::new);
-        let mut rest = slices.as_mut_slice();
-        while !rest.is_empty() {
-            match self.stream.write_vectored(rest) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, limit: usize, deadline: Instant) -> Result<FrameHeader, CallError> {
+    fn receive(&mut self, limit: usize, deadline: Duration) -> Result<FrameHeader, CallError> {
         let mut head = [0; HEADER_BYTES];
         self.fill(&mut head, deadline)?;
         let header = FrameHeader::decode(&head, limit)?;
@@ -204,33 +208,50 @@ impl MasterConnection {
         Ok(header)
     }
 
-    fn fill(&self, mut buffer: &mut [u8], deadline: Instant) -> Result<(), CallError> {
-        let mut patience = SpinWait::new(SPIN);
+    fn fill(&self, mut buffer: &mut [u8], deadline: Duration) -> Result<(), CallError> {
+        // What has arrived already needs none.
+        let mut patience = LazyCell::new(|| SpinWait::new(SPIN));
         while !buffer.is_empty() {
             match recv(self.stream.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 Ok(count) => buffer = &mut buffer[count..],
-                Err(nix::errno::Errno::EAGAIN) if patience.watch_on() => {}
-                Err(nix::errno::Errno::EAGAIN) => self.wait(deadline)?,
-                Err(nix::errno::Errno::EINTR) => {}
+                Err(Errno::EAGAIN) if patience.watch_on() => {}
+                Err(Errno::EAGAIN) => wait(&self.stream, PollFlags::POLLIN, deadline)?,
+                Err(Errno::EINTR) => {}
                 Err(errno) => return Err(io::Error::from(errno).into()),
             }
         }
         Ok(())
     }
+}
 
-    fn wait(&self, deadline: Instant) -> Result<(), CallError> {
-        let wait = wait_step(left(deadline)?);
-        let timeout =
-            PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-        let mut descriptors = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut descriptors, timeout) {
-            Ok(0) | Err(nix::errno::Errno::EINTR) if is_interrupted() => {
-                Err(CallError::Interrupted)
-            }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(errno) => Err(io::Error::from(errno).into()),
+fn send(
+    stream: &TcpStream,
+    mut parts: &mut [IoSlice<'_>],
+    deadline: Duration,
+) -> Result<(), CallError> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    while !parts.is_empty() {
+        match sendmsg::<()>(stream.as_raw_fd(), parts, &[], flags, None) {
+            Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
+            Err(Errno::EAGAIN) => wait(stream, PollFlags::POLLOUT, deadline)?,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(io::Error::from(errno).into()),
         }
+    }
+    Ok(())
+}
+
+/// Sleeps until the stream is ready, or for a step.
+fn wait(stream: &TcpStream, wanted: PollFlags, deadline: Duration) -> Result<(), CallError> {
+    let wait = wait_step(left(deadline)?);
+    let timeout =
+        PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    let mut descriptors = [PollFd::new(stream.as_fd(), wanted)];
+    match poll(&mut descriptors, timeout) {
+        Ok(0) | Err(Errno::EINTR) if is_interrupted() => Err(CallError::Interrupted),
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(io::Error::from(errno).into()),
     }
 }
 
@@ -240,8 +261,8 @@ impl std::fmt::Debug for MasterConnection {
     }
 }
 
-fn left(deadline: Instant) -> Result<Duration, CallError> {
-    match deadline.checked_duration_since(Instant::now()) {
+fn left(deadline: Duration) -> Result<Duration, CallError> {
+    match deadline.checked_sub(monotonic()) {
         Some(wait) if !wait.is_zero() => Ok(wait),
         _ => Err(CallError::Deadline(Duration::ZERO)),
     }

@@ -30,32 +30,33 @@ impl Returns {
         }
     }
 
-    /// Takes as many as one call carries.
-    pub(crate) fn take(&self) -> Vec<Lease> {
+    /// Takes as many as one call carries, in the place of what is in `taken`.
+    pub(crate) fn take(&self, taken: &mut Vec<Lease>) {
+        taken.clear();
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match waiting.len().checked_sub(LEASES_PER_CALL) {
-            None => std::mem::take(&mut *waiting),
-            Some(kept) => waiting.split_off(kept),
+            None => std::mem::swap(&mut *waiting, taken),
+            Some(kept) => taken.extend(waiting.drain(kept..)),
         }
     }
 }
 
-/// The frame that gives leases back. Nothing answers it.
-pub(crate) fn frame(leases: &[Lease]) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let names: Vec<u64> = leases.iter().map(|lease| lease.name).collect();
-    let generations: Vec<u64> = leases.iter().map(|lease| lease.generation).collect();
+/// Header and body of the frame that gives leases back. Nothing answers it.
+pub(crate) fn frame<'a>(
+    leases: &[Lease],
+    builder: &'a mut FlatBufferBuilder<'static>,
+) -> ([u8; HEADER_BYTES], &'a [u8]) {
+    builder.reset();
+    let names = leases.iter().map(|lease| lease.name);
+    let generations = leases.iter().map(|lease| lease.generation);
     let args = master::GiveBackArgs {
-        lease: Some(builder.create_vector(&names)),
-        generation: Some(builder.create_vector(&generations)),
+        lease: Some(builder.create_vector_from_iter(names)),
+        generation: Some(builder.create_vector_from_iter(generations)),
     };
-    let root = master::GiveBack::create(&mut builder, &args);
+    let root = master::GiveBack::create(builder, &args);
     builder.finish_minimal(root);
     let body = builder.finished_data();
-    let mut frame = Vec::with_capacity(HEADER_BYTES + body.len());
-    frame.extend_from_slice(&FrameHeader::encode(MessageKind::GiveBack, 0, body));
-    frame.extend_from_slice(body);
-    frame
+    (FrameHeader::encode(MessageKind::GiveBack, 0, body), body)
 }
 
 #[cfg(test)]
@@ -72,12 +73,15 @@ mod tests {
         for name in 0..LEASES_PER_CALL as u64 + 2 {
             returns.add(lease(name));
         }
-        let mut sent = returns.take();
+        let (mut sent, mut more) = (Vec::new(), vec![lease(7)]);
+        returns.take(&mut sent);
         assert_eq!(sent.len(), LEASES_PER_CALL);
-        sent.extend(returns.take());
+        returns.take(&mut more);
+        sent.extend(more);
         sent.sort_by_key(|lease| lease.name);
         assert!(sent.iter().map(|lease| lease.name).eq(0..LEASES_PER_CALL as u64 + 2));
-        assert_eq!(returns.take(), []);
+        returns.take(&mut sent);
+        assert_eq!(sent, []);
     }
 
     #[test]
@@ -86,9 +90,10 @@ mod tests {
         for name in 0..LEASES_WAITING_MAX as u64 + 1 {
             returns.add(lease(name));
         }
-        let mut sent = 0;
-        while let taken @ 1.. = returns.take().len() {
-            sent += taken;
+        let (mut sent, mut taken) = (0, vec![lease(0)]);
+        while !taken.is_empty() {
+            returns.take(&mut taken);
+            sent += taken.len();
         }
         assert_eq!(sent, LEASES_WAITING_MAX);
     }

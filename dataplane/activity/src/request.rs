@@ -2,22 +2,21 @@
 //! are kept if it was slow or its program wants to see it.
 //! Invariant: a thread works at one request at a time, and what is not kept leaves nothing.
 
+mod gathered;
 pub(crate) mod keeping;
 mod names;
 
 use crate::operation::Operation;
 use crate::page::page;
 use crate::span::{Span, SpanKind};
-use keeping::{PacedKind, UsualPace};
+use gathered::GatheredSpans;
+use keeping::{PacedKind, UsualPace, is_watched};
 use names::RequestNames;
 use perigee_schemas::trace::TraceContext;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Spans below a call that stand alone; further exchanges count with others of their link.
-const SPANS_PER_CALL: usize = 48;
 
 /// A request under way, for all threads that work at it.
 #[derive(Debug)]
@@ -27,14 +26,9 @@ pub struct Request {
     parent: u64,
     /// When it began, on the clock of its caller.
     begun: Duration,
+    /// Whether an agent was near when it began; without one nothing of it is kept.
+    is_watched: bool,
     spans: Mutex<GatheredSpans>,
-}
-
-#[derive(Debug, Default)]
-struct GatheredSpans {
-    spans: Vec<Span>,
-    /// Those that found neither room nor another one of their link.
-    left_out: u32,
 }
 
 /// What a thread knows.
@@ -75,17 +69,24 @@ pub fn current_context() -> Option<TraceContext> {
     with_thread(|state| state.current.as_ref().map(|request| request.context)).flatten()
 }
 
-/// Adds a span to the request that this thread works at. It is made only if there is one.
-pub fn add_span(ended: Duration, took: Duration, make: impl FnOnce() -> Span) {
-    if let Some(request) = current_request() {
-        request.add(ended, took, make());
-    }
+/// As [`Request::add`], for the request that this thread works at, if there is one.
+pub fn add_span(
+    kind: SpanKind,
+    names: (&str, &str),
+    fill: impl FnOnce(&mut Span) -> (Duration, Duration),
+) {
+    with_thread(|state| {
+        if let Some(request) = &state.current {
+            request.add(kind, names, fill);
+        }
+    });
 }
 
-/// A call of the program has begun. A call within another one is part of that one.
-pub fn begin_call(operation: Operation, now: Duration) -> OpenCall {
-    let is_outer = with_thread(|state| state.begin(now)).unwrap_or(false);
-    OpenCall { operation, begun: now, is_outer, thread: PhantomData }
+/// A call of the program has begun. A call within another one is part of that one, and asks for no
+/// time.
+pub fn begin_call(operation: Operation, clock: impl FnOnce() -> Duration) -> OpenCall {
+    let begun = with_thread(|state| state.begin(clock)).flatten();
+    OpenCall { operation, begun, thread: PhantomData }
 }
 
 /// What came of a call.
@@ -115,24 +116,28 @@ pub struct KeptCall {
 #[must_use]
 pub struct OpenCall {
     operation: Operation,
-    begun: Duration,
-    is_outer: bool,
+    /// `None` for a part of another one.
+    begun: Option<Duration>,
     /// It belongs to the thread that began it.
     thread: PhantomData<*const ()>,
 }
 
 impl OpenCall {
-    /// The call is over; its spans are kept if they are worth it, and returned then.
-    pub fn end(mut self, outcome: &CallOutcome<'_>, now: Duration) -> Option<KeptCall> {
-        if !std::mem::replace(&mut self.is_outer, false) {
-            return None;
-        }
+    /// The call is over; its spans are kept if they are worth it, and returned then. A part of
+    /// another one asks neither for its outcome nor for the time.
+    pub fn end<'a>(
+        mut self,
+        outcome: impl FnOnce() -> CallOutcome<'a>,
+        clock: impl FnOnce() -> Duration,
+    ) -> Option<KeptCall> {
+        let begun = self.begun.take()?;
+        let (outcome, now) = (outcome(), clock());
         let ended = with_thread(|state| {
             let request = state.current.take()?;
-            let took_ns = nanoseconds(now.saturating_sub(self.begun));
+            let took_ns = nanoseconds(now.saturating_sub(begun));
             let subject = PacedKind::call(self.operation, outcome.bytes);
             let is_kept = state.pace.is_kept(subject, took_ns, now, request.context.is_sampled);
-            let kept = is_kept.then(|| request.keep(self.operation, outcome, took_ns));
+            let kept = is_kept.then(|| request.keep(self.operation, &outcome, took_ns));
             state.spare = Some(request);
             kept.flatten()
         });
@@ -142,7 +147,7 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        if self.is_outer {
+        if self.begun.is_some() {
             with_thread(|state| state.spare = state.current.take());
         }
     }
@@ -160,8 +165,8 @@ impl DetachedCall {
     /// A call has begun; what this thread was said to belong to is what it belongs to.
     pub fn begin(operation: Operation, now: Duration) -> Self {
         let mut request = Request::default();
-        if let Some((context, parent)) = with_thread(|state| state.name()) {
-            request.begin(context, parent, now);
+        if let Some(name) = with_thread(|state| state.name()) {
+            request.begin(name, now);
         }
         Self { request, operation }
     }
@@ -207,22 +212,25 @@ pub fn answered(
 }
 
 impl ThreadState {
-    /// Begins a request, unless one is under way.
-    fn begin(&mut self, now: Duration) -> bool {
+    /// Begins a request, unless one is under way. Returns when.
+    fn begin(&mut self, clock: impl FnOnce() -> Duration) -> Option<Duration> {
         if self.current.is_some() {
-            return false;
+            return None;
         }
-        let (context, parent) = self.name();
+        let now = clock();
+        let name = self.name();
         let mut request = self.spare.take().unwrap_or_default();
-        if Arc::get_mut(&mut request).is_none() {
-            // A thread still holds the last one.
-            request = Arc::default();
-        }
-        if let Some(request) = Arc::get_mut(&mut request) {
-            request.begin(context, parent, now);
+        match Arc::get_mut(&mut request) {
+            Some(request) => request.begin(name, now),
+            None => {
+                // A thread still holds the last one.
+                let mut own = Request::default();
+                own.begin(name, now);
+                request = Arc::new(own);
+            }
         }
         self.current = Some(request);
-        true
+        Some(now)
     }
 
     /// A name for a new call, and the span of the program that it is below; 0 for none.
@@ -238,7 +246,8 @@ impl ThreadState {
 impl Default for Request {
     fn default() -> Self {
         let context = TraceContext { id: 0, span: 0, is_sampled: false };
-        Self { context, parent: 0, begun: Duration::ZERO, spans: Mutex::default() }
+        let spans = Mutex::default();
+        Self { context, parent: 0, begun: Duration::ZERO, is_watched: false, spans }
     }
 }
 
@@ -248,26 +257,32 @@ impl Request {
         self.context
     }
 
-    /// Adds what ended at `ended` and took so long.
-    pub fn add(&self, ended: Duration, took: Duration, mut span: Span) {
+    /// Adds a span with names as [`Span::new`] takes them. `fill` writes its numbers, and says when
+    /// it ended and how long it took. It is asked only if the span may be kept.
+    pub fn add(
+        &self,
+        kind: SpanKind,
+        (what, who): (&str, &str),
+        fill: impl FnOnce(&mut Span) -> (Duration, Duration),
+    ) {
+        if !self.is_watched {
+            return;
+        }
+        let mut gathered = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let span = gathered.free_place();
+        span.begin(kind, what, who);
+        let (ended, took) = fill(span);
         span.took_ns = nanoseconds(took);
         let since_begin = nanoseconds(ended.saturating_sub(self.begun));
         span.began_ns = since_begin.saturating_sub(span.took_ns);
-        let mut gathered = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        if gathered.spans.len() < SPANS_PER_CALL {
-            return gathered.spans.push(span);
-        }
-        match gathered.spans.iter_mut().rev().find(|other| other.is_alike(&span)) {
-            Some(alike) => alike.absorb(&span),
-            None => gathered.left_out += 1,
-        }
+        gathered.take_place();
     }
 
-    fn begin(&mut self, context: TraceContext, parent: u64, now: Duration) {
+    fn begin(&mut self, (context, parent): (TraceContext, u64), now: Duration) {
         (self.context, self.parent, self.begun) = (context, parent, now);
+        self.is_watched = is_watched(now);
         let gathered = self.spans.get_mut().unwrap_or_else(PoisonError::into_inner);
-        gathered.spans.clear();
-        gathered.left_out = 0;
+        gathered.clear();
     }
 
     /// Writes its spans into the page, the call last: who sees it sees the others.
@@ -277,15 +292,15 @@ impl Request {
         outcome: &CallOutcome<'_>,
         took_ns: u64,
     ) -> Option<KeptCall> {
-        let page = page()?;
+        let page = page().filter(|_| self.is_watched)?;
         let began_ns = since_1970().saturating_sub(took_ns);
         let gathered = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let mut call = Span::new(SpanKind::Call, "", outcome.key);
         (call.detail, call.parent) = (operation as u16, self.parent);
         (call.took_ns, call.bytes, call.status) = (took_ns, outcome.bytes, outcome.status);
         call.count = u32::try_from(outcome.keys).unwrap_or(u32::MAX);
-        call.parts = gathered.left_out.saturating_add(gathered.spans.len() as u32);
-        let mut spans = gathered.spans.clone();
+        call.parts = gathered.count();
+        let mut spans = gathered.shown().to_vec();
         drop(gathered);
         spans.push(call);
         for (span, index) in spans.iter_mut().zip(1..) {

@@ -90,37 +90,48 @@ pub struct Span {
 }
 
 impl Span {
+    /// A span that tells nothing yet.
+    pub(crate) const BLANK: Self = Self {
+        trace: 0,
+        call: 0,
+        parent: 0,
+        index: 0,
+        kind: SpanKind::Call,
+        detail: 0,
+        count: 0,
+        parts: 0,
+        began_ns: 0,
+        took_ns: 0,
+        queue_ns: 0,
+        waited_ns: 0,
+        served_ns: 0,
+        disk_ns: 0,
+        bytes: 0,
+        status: 0,
+        route: u8::MAX,
+        direction: u8::MAX,
+        what: [0; WHAT_BYTES],
+        who: [0; WHO_BYTES],
+    };
+
     /// A span without numbers. `what` is the NIC of a transfer; `who` is the first key of a call,
     /// the other end of all else. Names that are too long are cut.
     pub fn new(kind: SpanKind, what: &str, who: &str) -> Self {
-        Self {
-            trace: 0,
-            call: 0,
-            parent: 0,
-            index: 0,
-            kind,
-            detail: 0,
-            count: 0,
-            parts: 0,
-            began_ns: 0,
-            took_ns: 0,
-            queue_ns: 0,
-            waited_ns: 0,
-            served_ns: 0,
-            disk_ns: 0,
-            bytes: 0,
-            status: 0,
-            route: u8::MAX,
-            direction: u8::MAX,
-            what: cut(what),
-            who: cut(who),
-        }
+        let mut span = Self::BLANK;
+        span.begin(kind, what, who);
+        span
     }
 
-    /// The same with the way that bytes took.
-    pub fn over(mut self, route: Route, direction: Direction) -> Self {
+    /// As [`Span::new`], in the place of another one.
+    pub(crate) fn begin(&mut self, kind: SpanKind, what: &str, who: &str) {
+        *self = Self { kind, ..Self::BLANK };
+        cut(what, &mut self.what);
+        cut(who, &mut self.who);
+    }
+
+    /// Adds the way that bytes took.
+    pub fn go_over(&mut self, route: Route, direction: Direction) {
         (self.route, self.direction) = (route as u8, direction as u8);
-        self
     }
 
     /// The way bytes took; `None` where none went, or for one that this build does not know.
@@ -252,12 +263,10 @@ impl Span {
     }
 }
 
-/// Zero-filled, and cut at a whole character.
-fn cut<const N: usize>(text: &str) -> [u8; N] {
-    let mut bytes = [0; N];
-    let length = text.floor_char_boundary(N);
-    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-    bytes
+/// Puts a text at the front of zeroes, cut at a whole character.
+fn cut(text: &str, place: &mut [u8]) {
+    let length = text.floor_char_boundary(place.len());
+    place[..length].copy_from_slice(&text.as_bytes()[..length]);
 }
 
 #[cfg(test)]
@@ -266,8 +275,8 @@ mod tests {
 
     #[test]
     fn a_span_survives_the_page() {
-        let mut span =
-            Span::new(SpanKind::Transfer, "mlx5_0", "10.0.0.9").over(Route::Tcp, Direction::Read);
+        let mut span = Span::new(SpanKind::Transfer, "mlx5_0", "10.0.0.9");
+        span.go_over(Route::Tcp, Direction::Read);
         (span.trace, span.call, span.parent, span.index) = (5 << 70 | 3, 7, 9, 11);
         (span.count, span.parts, span.status, span.detail) = (13, 2, -711, 3);
         (span.began_ns, span.took_ns, span.queue_ns) = (1 << 60, 900, 5);

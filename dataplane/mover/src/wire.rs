@@ -50,6 +50,13 @@ pub(crate) struct MoveRequest {
     pub(crate) with_checksum: bool,
 }
 
+impl MoveRequest {
+    /// Bytes of all pieces.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes()).sum()
+    }
+}
+
 /// Makes frames in a buffer that is used again and again.
 pub(crate) struct Encoder {
     builder: FlatBufferBuilder<'static>,

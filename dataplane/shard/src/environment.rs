@@ -37,8 +37,8 @@ pub trait Environment: Clone + 'static {
     fn wall_ms(&self) -> u64;
 
     /// How long this shard's thread waited lately for a core, for each time it got one; zero where
-    /// that is not counted.
-    fn core_wait(&self) -> Duration {
+    /// that is not counted. It is now `now`.
+    fn core_wait(&self, _now: Duration) -> Duration {
         Duration::ZERO
     }
 

@@ -110,8 +110,8 @@ impl Environment for ShardEnvironment {
         since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
     }
 
-    fn core_wait(&self) -> Duration {
-        self.core_waits.typical(monotonic())
+    fn core_wait(&self, now: Duration) -> Duration {
+        self.core_waits.typical(now)
     }
 
     fn random(&self) -> u64 {

@@ -313,7 +313,7 @@ impl Store {
             (results.iter().filter_map(|result| result.as_ref().ok()).sum(), monotonic());
         let operation = if results.len() == 1 { ClientCall::Get } else { ClientCall::BatchGet };
         self.cells.record_operation(operation, bytes, (now - start).as_nanos() as u64);
-        traced.end_at(&self.cells, key, results.iter().map(verdict_on), bytes, now);
+        traced.end_at(&self.cells, key, results.iter().map(verdict_on), bytes, || now);
     }
 }
 

@@ -107,7 +107,7 @@ impl Store {
         let now = monotonic();
         self.cells.record_operation(operation, bytes, (now - start).as_nanos() as u64);
         let key = requests.first().map(|request| request.key);
-        traced.end_at(&self.cells, key, results.iter().copied(), bytes, now);
+        traced.end_at(&self.cells, key, results.iter().copied(), bytes, || now);
         results
     }
 

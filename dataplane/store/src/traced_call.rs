@@ -12,12 +12,12 @@ pub(crate) struct TracedCall(OpenCall);
 
 impl TracedCall {
     pub(crate) fn begin(operation: Operation) -> Self {
-        Self::begin_at(operation, monotonic())
+        Self(begin_call(operation, monotonic))
     }
 
     /// The same at a moment that is known already.
     pub(crate) fn begin_at(operation: Operation, now: Duration) -> Self {
-        Self(begin_call(operation, now))
+        Self(begin_call(operation, || now))
     }
 
     /// It is over, with a status per key and so many payload bytes. If it is kept, its times stand
@@ -29,7 +29,7 @@ impl TracedCall {
         statuses: impl ExactSizeIterator<Item = Status>,
         bytes: u64,
     ) {
-        self.end_at(cells, key, statuses, bytes, monotonic());
+        self.end_at(cells, key, statuses, bytes, monotonic);
     }
 
     pub(crate) fn end_at(
@@ -38,13 +38,15 @@ impl TracedCall {
         key: Option<&str>,
         mut statuses: impl ExactSizeIterator<Item = Status>,
         bytes: u64,
-        now: Duration,
+        clock: impl FnOnce() -> Duration,
     ) {
-        let keys = statuses.len();
-        let failed = statuses.find(|status| *status != Status::Ok);
-        let status = failed.map_or(0, Status::code);
-        let outcome = CallOutcome { key: key.unwrap_or_default(), keys, bytes, status };
-        if let Some(kept) = self.0.end(&outcome, now) {
+        let outcome = || {
+            let keys = statuses.len();
+            let failed = statuses.find(|status| *status != Status::Ok);
+            let status = failed.map_or(0, Status::code);
+            CallOutcome { key: key.unwrap_or_default(), keys, bytes, status }
+        };
+        if let Some(kept) = self.0.end(outcome, clock) {
             show(cells, &kept);
         }
     }

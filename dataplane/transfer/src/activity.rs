@@ -2,7 +2,7 @@
 //! over connections and rails is counted there.
 //! Invariant: a copy is counted once.
 
-use perigee_activity::{SlotKey, Span, SpanKind, Stages, add_span};
+use perigee_activity::{SlotKey, SpanKind, Stages, add_span};
 use perigee_schemas::{Direction, Route, Status};
 use perigee_shard::monotonic;
 use std::time::Duration;
@@ -12,24 +12,23 @@ pub(crate) fn record_copy(route: Route, direction: Direction, bytes: u64, elapse
     if matches!(route, Route::SameProcess | Route::SharedMemory) {
         let key = SlotKey::new("", route, direction, SlotKey::CALLER);
         perigee_activity::record(key, bytes, &Stages::whole(nanoseconds(elapsed), 0));
-        add_span(monotonic(), elapsed, || {
-            let mut span = Span::new(SpanKind::Transfer, "", "").over(route, direction);
+        add_span(SpanKind::Transfer, ("", ""), |span| {
+            span.go_over(route, direction);
             (span.parts, span.bytes) = (1, bytes);
-            span
+            (monotonic(), elapsed)
         });
     }
 }
 
 /// Adds what a disk of this process has read, with the time that its caller waited for it.
 pub(crate) fn trace_own_disk(bytes: u64, asked: Duration, went_well: bool) {
-    let now = monotonic();
-    let took = now.saturating_sub(asked);
-    add_span(now, took, || {
-        let (route, direction) = (Route::SameProcess, Direction::Read);
-        let mut span = Span::new(SpanKind::Transfer, "", "disk").over(route, direction);
+    add_span(SpanKind::Transfer, ("", "disk"), |span| {
+        let now = monotonic();
+        let took = now.saturating_sub(asked);
+        span.go_over(Route::SameProcess, Direction::Read);
         (span.parts, span.bytes, span.disk_ns) = (1, bytes, nanoseconds(took));
         span.status = if went_well { 0 } else { Status::TransferFail.code() };
-        span
+        (now, took)
     });
 }
 

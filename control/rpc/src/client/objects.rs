@@ -3,7 +3,7 @@
 //! is repeated only if doing it twice does no harm.
 
 use super::{Builder, MasterClient, status_reply};
-use crate::connection::MasterConnection;
+use crate::connection::{CallWindow, MasterConnection};
 use crate::error::CallError;
 use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
 use crate::request::{WirePlacement, WriteForm, placement, stored, stored_groups, tenant};
@@ -12,7 +12,6 @@ use perigee_schemas::frame::MessageKind;
 use perigee_schemas::master::UnreadableCopy;
 use perigee_schemas::message::decode;
 use perigee_schemas::{Status, master};
-use std::time::Instant;
 
 type ByteColumn = WIPOffset<Vector<'static, u8>>;
 type CopyColumn = WIPOffset<Vector<'static, UnreadableCopy>>;
@@ -95,9 +94,8 @@ impl MasterClient {
         let mut connection = self.pooled().filter(MasterConnection::is_usable)?;
         let how = (false, LookupPurpose::Read);
         self.encode_lookup(&mut connection.builder, keys, &[], how);
-        let deadline = Instant::now() + self.deadline();
-        let given_back = self.returns.take();
-        connection.ask(MessageKind::GetReplicas, &given_back, deadline).ok()?;
+        let bounds = CallWindow::of(self.deadline());
+        connection.ask(MessageKind::GetReplicas, &self.returns, bounds).ok()?;
         let keys = keys.len();
         Some(AskedReplicas { connection, keys })
     }
@@ -109,7 +107,7 @@ impl MasterClient {
     pub fn take_replicas(&self, asked: AskedReplicas) -> Result<LocatedBatch, CallError> {
         let AskedReplicas { connection, keys } = asked;
         let decode = |body: &[u8]| LocatedBatch::decode(body, keys);
-        self.settle(self.deadline(), |deadline| self.finish(connection, deadline, decode))
+        self.settle(self.deadline(), |bounds| self.finish(connection, bounds, decode))
     }
 
     /// Reserves space for each key. `groups` is empty or has one entry per key.

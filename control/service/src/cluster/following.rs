@@ -70,12 +70,15 @@ impl<E: Environment> ControlShard<E> {
     }
 
     /// Resolves when owners have been sent all that was noted before. An answer that leaves after
-    /// it says what a master that is started after this one will find.
-    pub(crate) async fn flush_records(&self) {
+    /// it says what a master that is started after this one will find. False if there was nothing.
+    pub(crate) async fn flush_records(&self) -> bool {
+        let mut had_some = false;
         for follower in self.collect_records() {
+            had_some = true;
             if !follower.flush(&self.environment).await {
                 self.cells.followers_cut.add(1);
             }
         }
+        had_some
     }
 }

@@ -56,17 +56,22 @@ pub(super) async fn serve<E: Environment>(
             continue;
         }
         builder.reset();
+        let environment = caller.environment();
+        let begun = environment.now();
         let traced = header.trailer(body).and_then(TraceContext::decode);
-        let traced = traced.map(|context| AnsweredCall::begin(caller.environment(), context));
+        let traced = traced.map(|context| (context, environment.core_wait(begun)));
         let answered = dispatch::answer(shard, caller, header.kind, body, &mut builder).await;
+        let mut ended = environment.now();
+        let answered = answered.map(|counts| dispatch::count(shard, &counts, ended - begun));
         frames.consume();
         // Owners hear of it first: what was answered outlives this process.
-        if !caller.state.is_some() {
-            shard.flush_records().await;
+        if !caller.state.is_some() && shard.flush_records().await {
+            ended = environment.now();
         }
-        let times = traced.map(|call| {
+        let times = traced.map(|(context, waited)| {
             let counted = answered.as_ref().ok().copied();
-            call.end(shard, caller, header.kind, counted).encode()
+            let call = AnsweredCall { context, waited, took: ended - begun, ended };
+            call.trace(shard, caller, header.kind, counted).encode()
         });
         let answer = match answered {
             Ok(_) => reply(header.request, builder.finished_data(), times.as_ref()),
@@ -86,38 +91,33 @@ pub(super) async fn serve<E: Environment>(
 /// A call that belongs to a request of a program which is traced.
 struct AnsweredCall {
     context: TraceContext,
-    begun: Duration,
     waited: Duration,
+    took: Duration,
+    ended: Duration,
 }
 
 impl AnsweredCall {
-    fn begin(environment: &impl Environment, context: TraceContext) -> Self {
-        Self { context, begun: environment.now(), waited: environment.core_wait() }
-    }
-
-    /// What it has cost up to now. `counted` is as what it counts, if it went well.
-    fn end<E: Environment>(
+    /// What it has cost. `counted` is as what it counts, if it went well.
+    fn trace<E: Environment>(
         self,
         shard: &ControlShard<E>,
         caller: &RpcConnection<E>,
         kind: MessageKind,
         counted: Option<RpcKind>,
     ) -> ServiceTimes {
-        let now = caller.environment().now();
-        let took = now.saturating_sub(self.begun);
-        let waited_ns = nanoseconds(self.waited);
+        let (waited_ns, served_ns) = (nanoseconds(self.waited), nanoseconds(self.took));
         let about = (SpanKind::Answered, kind as u16, 0);
-        let is_kept = answered(self.context, about, (took, now), || {
+        let is_kept = answered(self.context, about, (self.took, self.ended), || {
             let peer = caller.address().map(|address| address.to_string());
             let mut span = Span::new(SpanKind::Answered, "", &peer.unwrap_or_default());
-            (span.waited_ns, span.served_ns) = (waited_ns, nanoseconds(took));
+            (span.waited_ns, span.served_ns) = (waited_ns, served_ns);
             span.status = if counted.is_some() { 0 } else { Status::InvalidParams.code() };
             span
         });
         if let Some(kind) = counted.filter(|_| is_kept) {
-            shard.cells.show_call(kind, self.context.id, nanoseconds(took));
+            shard.cells.show_call(kind, self.context.id, served_ns);
         }
-        ServiceTimes { waited_ns, served_ns: nanoseconds(took) }
+        ServiceTimes { waited_ns, served_ns }
     }
 }
 

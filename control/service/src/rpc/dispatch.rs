@@ -1,6 +1,6 @@
 //! From a frame's kind to the call that answers it, with the numbers each call leaves.
 
-use super::call::{CallRefusal, ReplyBuilder};
+use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::{
     RpcConnection, address_calls, disk_calls, follow_calls, key_calls, move_calls, segment_calls,
     set_calls, task_calls,
@@ -10,17 +10,17 @@ use perigee_metrics::RpcKind;
 use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
 use perigee_shard::Environment;
+use std::time::Duration;
 
-/// Answers one call into `builder`, and says as what it counts.
+/// Answers one call into `builder`, and says what is to be counted of it.
 pub(super) async fn answer<E: Environment>(
     shard: &ControlShard<E>,
     caller: &RpcConnection<E>,
     kind: MessageKind,
     body: &[u8],
     builder: &mut ReplyBuilder,
-) -> Result<RpcKind, CallRefusal> {
-    let start = shard.environment.now();
-    let tally = match kind {
+) -> Result<CallCounts, CallRefusal> {
+    Ok(match kind {
         MessageKind::Exist => key_calls::exist(shard, body, builder).await?,
         MessageKind::GetReplicas => key_calls::get_replicas(shard, body, builder).await?,
         MessageKind::PutStart => key_calls::put_start(shard, body, builder).await?,
@@ -65,10 +65,17 @@ pub(super) async fn answer<E: Environment>(
                 format!("The master answers no {kind:?} frames"),
             ));
         }
-    };
-    let elapsed = shard.environment.now() - start;
-    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-    shard.cells.record_batch(tally.kind, tally.items, tally.failed, elapsed_ns);
-    shard.cells.busy_ns.add(elapsed_ns);
-    Ok(tally.kind)
+    })
+}
+
+/// Counts a call that was answered.
+pub(super) fn count<E: Environment>(
+    shard: &ControlShard<E>,
+    counts: &CallCounts,
+    took: Duration,
+) -> RpcKind {
+    let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    shard.cells.record_batch(counts.kind, counts.items, counts.failed, took_ns);
+    shard.cells.busy_ns.add(took_ns);
+    counts.kind
 }

@@ -121,7 +121,7 @@ impl Second {
 }
 
 /// Whether an agent reads the page of this process; looked up once a second.
-fn is_watched(now: Duration) -> bool {
+pub(super) fn is_watched(now: Duration) -> bool {
     static KNOWN: AtomicU64 = AtomicU64::new(u64::MAX);
     let known = KNOWN.load(Ordering::Relaxed);
     if known >> 1 == now.as_secs() {

@@ -1,5 +1,6 @@
 //! Requests of threads, as an agent reads what was kept of them.
 
+use super::gathered::SPANS_PER_CALL;
 use super::*;
 use crate::directory::{PageDirectory, pages};
 use crate::reader::spans::{KeptSpans, SpansSeen};
@@ -30,26 +31,28 @@ impl Reader {
     }
 }
 
-fn transfer(peer: &str) -> Span {
-    let mut span = Span::new(SpanKind::Transfer, "eth0", peer).over(Route::Tcp, Direction::Read);
-    (span.count, span.parts, span.bytes) = (1, 1, 10);
-    span
+fn add_transfer(request: &Request, peer: &str, ended: Duration, took: Duration) {
+    request.add(SpanKind::Transfer, ("eth0", peer), |span| {
+        span.go_over(Route::Tcp, Direction::Read);
+        (span.count, span.parts, span.bytes) = (1, 1, 10);
+        (ended, took)
+    });
 }
 
 #[test]
 fn a_call_that_its_program_wants_to_see_is_kept_with_what_lies_below_it() {
     let mut reader = Reader::begin();
     assert_eq!(belongs_to(Some(SAMPLED)), None);
-    let call = begin_call(Operation::Get, ms(100));
-    let inner = begin_call(Operation::Locate, ms(100));
+    let call = begin_call(Operation::Get, || ms(100));
+    let inner = begin_call(Operation::Locate, || ms(100));
     let context = current_context().unwrap();
     assert_eq!((context.id, context.is_sampled), (SAMPLED.id, true));
     assert!(context.span != 0 && context.span != SAMPLED.span);
-    assert!(inner.end(&DONE, ms(101)).is_none());
+    assert!(inner.end(|| DONE, || ms(101)).is_none());
     let request = current_request().unwrap();
-    let elsewhere = std::thread::spawn(move || request.add(ms(103), ms(2), transfer("10.0.0.9")));
+    let elsewhere = std::thread::spawn(move || add_transfer(&request, "10.0.0.9", ms(103), ms(2)));
     elsewhere.join().unwrap();
-    let kept = call.end(&DONE, ms(104)).unwrap();
+    let kept = call.end(|| DONE, || ms(104)).unwrap();
     assert_eq!((kept.trace, kept.spans.len()), (SAMPLED.id, 2));
     assert_eq!((current_context(), belongs_to(None)), (None, Some(SAMPLED)));
     let KeptSpans { spans, lost } = reader.read();
@@ -70,11 +73,11 @@ fn without_a_wish_the_slow_ones_are_kept_under_names_of_their_own() {
     for turn in 0..300 {
         // One second, so that only what is slower than all before it is kept.
         let begun = ms(1_000 + turn);
-        let call = begin_call(Operation::Put, begun);
+        let call = begin_call(Operation::Put, || begun);
         let context = current_context().unwrap();
         assert!(!context.is_sampled);
         let took = if turn == 200 { 50 } else { 2 };
-        call.end(&DONE, begun + ms(took));
+        call.end(|| DONE, || begun + ms(took));
         seen.push(context.id);
     }
     let kept: Vec<u128> = reader.read().spans.iter().map(|span| span.trace).collect();
@@ -92,7 +95,7 @@ fn a_call_may_end_on_another_thread_than_it_began_on() {
     assert_eq!((belongs_to(None), current_context()), (Some(SAMPLED), None));
     assert_eq!(call.request().context().id, SAMPLED.id);
     let elsewhere = std::thread::spawn(move || {
-        call.request().add(ms(103), ms(2), transfer("10.0.0.9"));
+        add_transfer(call.request(), "10.0.0.9", ms(103), ms(2));
         call.end(&DONE, ms(104));
     });
     elsewhere.join().unwrap();
@@ -106,7 +109,7 @@ fn a_call_may_end_on_another_thread_than_it_began_on() {
 fn a_call_that_is_dropped_leaves_nothing() {
     let mut reader = Reader::begin();
     belongs_to(Some(SAMPLED));
-    drop(begin_call(Operation::Get, ms(1)));
+    drop(begin_call(Operation::Get, || ms(1)));
     assert_eq!(current_context(), None);
     assert!(reader.read().spans.is_empty());
 }
@@ -115,13 +118,13 @@ fn a_call_that_is_dropped_leaves_nothing() {
 fn more_exchanges_than_are_shown_count_with_others_of_their_link() {
     let mut reader = Reader::begin();
     belongs_to(Some(SAMPLED));
-    let call = begin_call(Operation::BatchGet, ms(0));
+    let call = begin_call(Operation::BatchGet, || ms(0));
     let request = current_request().unwrap();
     for turn in 0..2 * SPANS_PER_CALL as u64 {
-        request.add(ms(turn + 2), ms(1), transfer("10.0.0.9"));
+        add_transfer(&request, "10.0.0.9", ms(turn + 2), ms(1));
     }
-    request.add(ms(200), ms(1), transfer("10.0.0.10"));
-    call.end(&DONE, ms(300));
+    add_transfer(&request, "10.0.0.10", ms(200), ms(1));
+    call.end(|| DONE, || ms(300));
     let spans = reader.read().spans;
     assert_eq!(spans.len(), SPANS_PER_CALL + 1);
     let exchanges: u32 = spans[..SPANS_PER_CALL].iter().map(|span| span.parts).sum();
@@ -139,4 +142,11 @@ fn what_a_server_answered_is_kept_when_the_program_wants_it() {
     assert_eq!(spans.len(), 1);
     assert_eq!((spans[0].trace, spans[0].call), (SAMPLED.id, SAMPLED.span));
     assert_eq!((spans[0].took_ns, spans[0].bytes), (3_000_000, 4096));
+}
+
+#[test]
+fn where_no_agent_was_near_when_a_request_began_no_span_of_it_is_made() {
+    let request = Request::default();
+    request.add(SpanKind::Master, ("", "m:1"), |_| unreachable!("nothing would be kept of it"));
+    assert!(request.keep(Operation::Get, &DONE, 1).is_none());
 }

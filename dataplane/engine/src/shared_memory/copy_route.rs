@@ -10,7 +10,7 @@ use crate::request::Direction;
 use crate::request_piece::RequestPiece;
 use crate::slice::RequestSlice;
 use nix::errno::Errno;
-use perigee_activity::{Span, SpanKind};
+use perigee_activity::SpanKind;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_memory::copy::copy_streaming;
 use perigee_memory::shared::OwnerMemory;
@@ -65,10 +65,11 @@ impl CopyRoute {
                 let (name, moved) = (self.fallback.target.name(), slice.moved());
                 record_copy(name, slice.direction, moved, took);
                 if let Some(request) = slice.batch().traced() {
-                    let (route, direction) = (Route::SharedMemory, slice.direction);
-                    let mut span = Span::new(SpanKind::Transfer, "", name).over(route, direction);
-                    (span.parts, span.bytes) = (1, moved.bytes);
-                    request.add(now, took, span);
+                    request.add(SpanKind::Transfer, ("", name), |span| {
+                        span.go_over(Route::SharedMemory, slice.direction);
+                        (span.parts, span.bytes) = (1, moved.bytes);
+                        (now, took)
+                    });
                 }
                 slice.complete(&self.counters);
             }

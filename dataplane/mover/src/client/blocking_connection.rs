@@ -22,7 +22,7 @@ use perigee_activity::{Link, LinkRole, SlotKey};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{SpinWait, connect_blocking, has_vanished, is_quiet};
+use perigee_shard::{SpinWait, connect_blocking, has_vanished, is_quiet, monotonic};
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -48,10 +48,10 @@ pub(crate) struct BlockingConnection {
     link: Link,
     /// When the exchange that is answered next began: with its request, or with the answer before
     /// it.
-    since: Instant,
+    since: Duration,
     /// When the present call began, and when its present answer was there, without its payload.
-    called: Instant,
-    answered: Instant,
+    called: Duration,
+    answered: Duration,
 }
 
 impl BlockingConnection {
@@ -90,9 +90,9 @@ impl BlockingConnection {
         let stream = stream.map_err(failed)?;
         let mut connection = Self {
             link: Link::of(Some(stream.as_fd()), LinkRole::Asks),
-            since: Instant::now(),
-            called: Instant::now(),
-            answered: Instant::now(),
+            since: Duration::ZERO,
+            called: Duration::ZERO,
+            answered: Duration::ZERO,
             stream,
             counters: address.counters.clone(),
             exchange: Exchange::new(epoch.unwrap_or(0)),
@@ -153,7 +153,7 @@ impl BlockingConnection {
         slices: &mut Unsettled<S>,
     ) -> Result<(), PeerError> {
         let mut patience = SpinWait::new(SPIN);
-        self.called = Instant::now();
+        self.called = monotonic();
         while !slices.is_empty() {
             let answered = self.exchange.answered();
             match self.step(call, slices) {
@@ -165,10 +165,9 @@ impl BlockingConnection {
                 Ok(true) => patience = SpinWait::new(SPIN),
                 Ok(false) => self.wait(call, &mut patience)?,
                 Err(error) => {
-                    let failed = slices.under_way.front();
-                    let took = self.since.elapsed();
-                    let failed = failed.map(|slice| Counted { took, ..self.counted(slice, call) });
-                    failed.inspect(Counted::record_failure);
+                    if let Some(failed) = slices.under_way.front() {
+                        self.counted(failed, call).record_failure();
+                    }
                     return Err(call.broken(&error));
                 }
             }
@@ -191,7 +190,7 @@ impl BlockingConnection {
                 return Ok(true);
             }
             if slices.under_way.is_empty() {
-                self.since = Instant::now();
+                self.since = monotonic();
             }
             self.frame.clear();
             self.exchange.request(&mut self.frame, &slice, call.with_checksum);
@@ -258,27 +257,22 @@ impl BlockingConnection {
             incoming(oldest, &reply).for_each(|memory| self.receiving.push(memory));
             debug_assert_eq!(self.receiving.bytes(), reply.payload_bytes);
             if reply.payload_bytes > 0 {
-                self.answered = Instant::now();
+                self.answered = monotonic();
             }
             self.reply = Some(reply);
         }
         if let Some(reply) = self.reply.take_if(|_| self.receiving.is_done())
             && let Some(slice) = slices.under_way.pop_front()
         {
-            let now = Instant::now();
-            let since = std::mem::replace(&mut self.since, now);
-            let arrived = match reply.payload_bytes {
-                0 => (0, Duration::ZERO),
-                bytes => (bytes, now.duration_since(self.answered)),
-            };
-            let counted = Counted {
-                queued: since.duration_since(self.called),
-                took: now.duration_since(since),
-                server: reply.times,
-                arrived,
-                ..self.counted(&slice, call)
-            };
+            let mut counted = self.counted(&slice, call);
+            counted.queued = self.since.saturating_sub(self.called);
+            counted.server = reply.times;
+            if reply.payload_bytes > 0 {
+                counted.arrived =
+                    (reply.payload_bytes, counted.ended.saturating_sub(self.answered));
+            }
             counted.record();
+            self.since = counted.ended;
             self.link.look(Some(self.stream.as_fd()));
             let exchanged = Exchanged { peer: &call.peer.name, counters: &self.counters };
             slice.settle(&reply, &exchanged);
@@ -286,9 +280,11 @@ impl BlockingConnection {
         Ok(())
     }
 
-    /// An exchange as it is counted.
+    /// The oldest exchange as it is counted, which ends now.
     fn counted<'a, S: Slice>(&'a self, slice: &'a S, call: &'a CallBounds<'_>) -> Counted<'a> {
-        Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER)
+        let ended = monotonic();
+        let took = ended.saturating_sub(self.since);
+        Counted { took, ended, ..Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER) }
     }
 
     /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call

@@ -106,6 +106,7 @@ impl<E: Environment> ShardConnection<E> {
         let counted = Counted {
             queued: begun.saturating_sub(terms.submitted),
             took: ended.saturating_sub(begun),
+            ended,
             ..Counted::of(slice, self.target.name(), &open.link, self.lane)
         };
         match outcome {

@@ -21,7 +21,7 @@ use crate::wire::{
 };
 use perigee_activity::{Link, LinkRole};
 use perigee_port::{Connection, Frames, greet};
-use perigee_schemas::frame::MessageKind;
+use perigee_schemas::frame::{HEADER_BYTES, MessageKind};
 use perigee_schemas::trace::TraceContext;
 use perigee_schemas::{Direction, Status};
 use perigee_shard::{Environment, Message, Stream, within};
@@ -46,6 +46,8 @@ struct Conversation<'a, E: Environment, O: MemoryOwner> {
     encoder: Encoder,
     /// Whether the peer understands what its exchanges cost here.
     tells_times: bool,
+    /// Payload of a write that is received with its frame; none after a large one.
+    early_bytes: usize,
 }
 
 /// Serves until the peer leaves or misbehaves.
@@ -66,6 +68,7 @@ pub(super) async fn serve<E: Environment, O: MemoryOwner>(
         frames,
         encoder: Encoder::new(),
         tells_times: hello.protocol() >= PROTOCOL_WITH_TIMES,
+        early_bytes: 0,
     };
     while conversation.has_begun().await? {
         conversation.serve_frame().await?;
@@ -102,6 +105,7 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
             self.frames.consume();
             return match request {
                 Ok(request) => {
+                    self.expect_alike(&request, HEADER_BYTES + header.body_bytes);
                     let connection = self.connection;
                     let (environment, stream) = (connection.environment(), connection.stream());
                     let serve = self.serve_move(number, &request, context);
@@ -120,6 +124,17 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         }
     }
 
+    /// The next request has a frame as long as this one, and payload like it: both are received at
+    /// once then.
+    fn expect_alike(&mut self, request: &MoveRequest, frame_bytes: usize) {
+        if request.direction == Direction::Write {
+            let is_small = request.bytes() <= EARLY_BYTES_MAX as u64;
+            self.early_bytes = if is_small { EARLY_BYTES_MAX } else { 0 };
+        }
+        let frame_beyond = frame_bytes.saturating_sub(REQUEST_BYTES_MIN).min(EARLY_BYTES_MAX);
+        self.frames.buffer().expect_ahead(self.early_bytes.max(frame_beyond));
+    }
+
     async fn serve_move(
         &mut self,
         number: u64,
@@ -128,14 +143,17 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
     ) -> io::Result<()> {
         let environment = self.connection.environment();
         let begun = environment.now();
-        let waited = if self.tells_times { environment.core_wait() } else { Duration::ZERO };
+        let waited = match self.tells_times {
+            true => environment.core_wait(begun),
+            false => Duration::ZERO,
+        };
         let mut verdicts = judge(self.service, request);
         let disk = self.fetch(request, &mut verdicts).await;
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
         let memory = verdicts.iter().flatten().map(GrantedRange::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
-        let bytes = request.pieces.iter().map(|piece| piece.bytes()).sum();
+        let bytes = request.bytes();
         self.connection.state.counters.served(bytes, refused);
         let spent = Spent { waited, begun, disk };
         let served = match request.direction {
@@ -244,11 +262,8 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         request: &MoveRequest,
         verdicts: &mut [Verdict],
     ) -> io::Result<()> {
-        let total: usize = request.pieces.iter().map(|piece| piece.bytes() as usize).sum();
-        let arriving = self.frames.buffer();
-        let early = arriving.take_ahead(total);
-        let small = total <= EARLY_BYTES_MAX;
-        arriving.expect_ahead(if small { EARLY_BYTES_MAX } else { 0 });
+        let total = request.bytes() as usize;
+        let early = self.frames.buffer().take_ahead(total);
         debug_assert!(early.len() <= total, "no byte of the next frame");
         let rest = place_early(request, verdicts, &early);
         let mut todo = rest.iter().zip(verdicts).peekable();

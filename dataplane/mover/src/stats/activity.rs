@@ -21,8 +21,9 @@ pub(crate) struct CountedExchange<'a> {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
     pub(crate) queued: Duration,
-    /// From its first byte on the wire to its last.
+    /// From its first byte on the wire to its last, and when that was.
     pub(crate) took: Duration,
+    pub(crate) ended: Duration,
     /// What of that the peer says was its own.
     pub(crate) server: ServerTimes,
     /// Payload behind the answer, and how long it came.
@@ -43,6 +44,7 @@ impl<'a> CountedExchange<'a> {
             bytes: slice.bytes(),
             queued: Duration::ZERO,
             took: Duration::ZERO,
+            ended: Duration::ZERO,
             server: ServerTimes::default(),
             arrived: (0, Duration::ZERO),
             traced: slice.traced(),
@@ -75,13 +77,14 @@ impl<'a> CountedExchange<'a> {
         let Some(request) = self.traced else {
             return;
         };
-        let mut span = Span::new(SpanKind::Transfer, self.link.device(), self.peer())
-            .over(Route::Tcp, self.direction);
-        span.count = u32::try_from(self.operations).unwrap_or(u32::MAX);
-        (span.parts, span.bytes, span.queue_ns) = (1, self.bytes, stages.queue_ns);
-        (span.waited_ns, span.served_ns) = (stages.waited_ns, stages.copied_ns);
-        (span.disk_ns, span.status) = (stages.disk_ns, status.code());
-        request.add(monotonic(), self.took, span);
+        request.add(SpanKind::Transfer, (self.link.device(), self.peer()), |span| {
+            span.go_over(Route::Tcp, self.direction);
+            span.count = u32::try_from(self.operations).unwrap_or(u32::MAX);
+            (span.parts, span.bytes, span.queue_ns) = (1, self.bytes, stages.queue_ns);
+            (span.waited_ns, span.served_ns) = (stages.waited_ns, stages.copied_ns);
+            (span.disk_ns, span.status) = (stages.disk_ns, status.code());
+            (self.ended, self.took)
+        });
     }
 
     /// The other end as its link has it; by the name it was asked under where there is no link.
@@ -128,8 +131,8 @@ impl Served<'_> {
     fn trace(&self, context: TraceContext, went_well: bool, now: Duration) {
         let about = (SpanKind::Served, 0, self.bytes);
         answered(context, about, (self.took, now), || {
-            let mut span = Span::new(SpanKind::Served, self.link.device(), self.link.peer())
-                .over(Route::Tcp, self.direction);
+            let mut span = Span::new(SpanKind::Served, self.link.device(), self.link.peer());
+            span.go_over(Route::Tcp, self.direction);
             span.parts = 1;
             span.waited_ns = nanoseconds(self.times.waited);
             span.served_ns = nanoseconds(self.times.copied);
@@ -145,10 +148,12 @@ pub(crate) fn record_unreachable<S: Slice>(slice: &S, peer: &str, lane: u16) {
     let direction = slice.header().direction;
     perigee_activity::record_failure(SlotKey::new("", Route::Tcp, direction, lane));
     if let Some(request) = slice.traced() {
-        let mut span = Span::new(SpanKind::Transfer, "", peer).over(Route::Tcp, direction);
-        (span.parts, span.bytes) = (1, slice.bytes());
-        span.status = Status::RpcFail.code();
-        request.add(monotonic(), Duration::ZERO, span);
+        request.add(SpanKind::Transfer, ("", peer), |span| {
+            span.go_over(Route::Tcp, direction);
+            (span.parts, span.bytes) = (1, slice.bytes());
+            span.status = Status::RpcFail.code();
+            (monotonic(), Duration::ZERO)
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use crate::retry::{RetryDecision, WorkFault};
 use crate::slab::SlabKey;
 use crate::slice::{LanePath, RailSlice};
 use perigee_activity::Direction;
-use perigee_activity::{BatchMark, Route, Span, SpanKind, Stages, batch_done};
+use perigee_activity::{BatchMark, Route, SpanKind, Stages, batch_done};
 use perigee_verbs::{CompletionStatus, VerbsError, WorkCompletion};
 use std::time::Duration;
 
@@ -161,11 +161,12 @@ impl RailShard {
                 (mark.queue_ns, mark.wire_ns) = (queue_ns, wire_ns);
                 batch_done(&mark);
                 if let Some(traced) = active.sink.traced() {
-                    let mut span = Span::new(SpanKind::Transfer, nic, peer);
-                    (span.count, span.parts, span.bytes) = (1, 1, slice.bytes);
-                    span.queue_ns = queue_ns;
-                    let took = now.saturating_sub(posted.at);
-                    traced.add(now, took, span.over(Route::Rdma, direction));
+                    traced.add(SpanKind::Transfer, (nic, peer), |span| {
+                        span.go_over(Route::Rdma, direction);
+                        (span.count, span.parts, span.bytes) = (1, 1, slice.bytes);
+                        span.queue_ns = queue_ns;
+                        (now, now.saturating_sub(posted.at))
+                    });
                 }
             }
             active.progress.slice_moved(slice.bytes);
