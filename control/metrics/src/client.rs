@@ -160,6 +160,12 @@ impl ClientCells {
         })
     }
 
+    /// Shows a call to the master of a request that was kept.
+    pub fn show_call(&self, kind: RpcKind, trace: u128, elapsed_ns: u64) {
+        let shown = Exemplar::now(trace, elapsed_ns / 1000);
+        self.calls[kind as usize].latency_us.show(shown);
+    }
+
     /// Counts one call to the master.
     pub fn record_call(&self, kind: RpcKind, elapsed_ns: u64) {
         self.calls[kind as usize].record(0, elapsed_ns);
@@ -297,6 +303,19 @@ mod tests {
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line}");
         }
+    }
+
+    #[test]
+    fn a_call_to_the_master_of_a_kept_request_stands_behind_its_bucket() {
+        let cells = ClientCells::default();
+        let kind = RpcKind::of_number(RpcKind::GetReplicaList.number()).unwrap();
+        cells.record_call(kind, 60_000);
+        cells.show_call(kind, 0xabc, 60_000);
+        let text = Samples::of_client([&cells], "real", BUILD).render_openmetrics();
+        let shown = text.lines().find(|line| line.contains("trace_id")).unwrap();
+        assert!(shown.starts_with("mooncake_client_rpc_latency_bucket{client_mode=\"real\","));
+        assert!(shown.contains("GetReplicaList") && shown.contains("le=\"75.000000\"} 1 # "));
+        assert_eq!((RpcKind::of_number(0), RpcKind::of_number(u16::MAX)), (None, None));
     }
 
     #[test]

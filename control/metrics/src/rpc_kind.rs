@@ -119,6 +119,18 @@ impl RpcKind {
     /// Number of kinds.
     pub const COUNT: usize = Self::ALL.len();
 
+    /// A number for it, from 1 on, of this build alone.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        self as u16 + 1
+    }
+
+    /// The kind with that number.
+    #[must_use]
+    pub fn of_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
     /// True for kinds that count keys as items.
     #[must_use]
     pub fn is_batch(self) -> bool {

@@ -50,7 +50,7 @@ pub use reader::spans::{KeptSpans, SpansSeen};
 pub use reader::{LinkReading, PageReader, SlotReading};
 pub use request::{
     CallOutcome, DetachedCall, KeptCall, OpenCall, Request, add_span, answered, begin_call,
-    belonging, belongs_to, current_context, current_request,
+    belonging, belongs_to, counting_as, current_context, current_request,
 };
 pub use ring::{MarkRing, batch_done};
 pub use slot::Slot;

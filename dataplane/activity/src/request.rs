@@ -13,7 +13,7 @@ use gathered::GatheredSpans;
 use keeping::{PacedKind, UsualPace, is_watched};
 use names::RequestNames;
 use perigee_schemas::trace::TraceContext;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,6 +45,7 @@ struct ThreadState {
 
 thread_local! {
     static THREAD: RefCell<ThreadState> = RefCell::default();
+    static COUNTED_AS: Cell<u16> = const { Cell::new(0) };
 }
 
 /// Says what the calls of this thread belong to from now on, or that they belong to nothing; what
@@ -69,6 +70,14 @@ pub fn current_context() -> Option<TraceContext> {
     with_thread(|state| state.current.as_ref().map(|request| request.context)).flatten()
 }
 
+/// Does something that this thread counts under a number, which its spans bear.
+pub fn counting_as<T>(number: u16, work: impl FnOnce() -> T) -> T {
+    let before = COUNTED_AS.replace(number);
+    let done = work();
+    COUNTED_AS.set(before);
+    done
+}
+
 /// As [`Request::add`], for the request that this thread works at, if there is one.
 pub fn add_span(
     kind: SpanKind,
@@ -77,7 +86,10 @@ pub fn add_span(
 ) {
     with_thread(|state| {
         if let Some(request) = &state.current {
-            request.add(kind, names, fill);
+            request.add(kind, names, |span| {
+                span.counted_as = COUNTED_AS.get();
+                fill(span)
+            });
         }
     });
 }

@@ -83,6 +83,9 @@ pub struct Span {
     pub bytes: u64,
     /// Code, 0 when all went well.
     pub status: i32,
+    /// As what its program counts a call to the master, as [`crate::counting_as`] says it; 0 for
+    /// nothing, and for several that stand for each other. It stays in the process.
+    pub counted_as: u16,
     route: u8,
     direction: u8,
     what: [u8; WHAT_BYTES],
@@ -108,6 +111,7 @@ impl Span {
         disk_ns: 0,
         bytes: 0,
         status: 0,
+        counted_as: 0,
         route: u8::MAX,
         direction: u8::MAX,
         what: [0; WHAT_BYTES],
@@ -193,6 +197,7 @@ impl Span {
         ] {
             *sum = sum.saturating_add(more);
         }
+        self.counted_as = 0;
         self.count = self.count.saturating_add(other.count);
         self.parts = self.parts.saturating_add(other.parts);
         if self.status == 0 {
@@ -253,6 +258,7 @@ impl Span {
             disk_ns: words[10],
             bytes: words[11],
             status: (outcome as u32).cast_signed(),
+            counted_as: 0,
             route: (outcome >> 32) as u8,
             direction: (outcome >> 40) as u8,
             detail: (outcome >> 48) as u16,

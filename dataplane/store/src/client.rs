@@ -24,6 +24,7 @@ use crate::rdma;
 use crate::refusals::Refusals;
 use crate::traffic_log;
 use crate::unreachable::UnreachableOwners;
+use perigee_activity::counting_as;
 use perigee_discovery::{OwnAddress, service_addresses};
 use perigee_memory::shared::host_id;
 use perigee_metrics::{ClientCells, RpcKind};
@@ -295,7 +296,7 @@ impl Store {
         call: impl FnOnce(&MasterClient) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
         let start = monotonic();
-        let answer = call(&self.master);
+        let answer = counting_as(kind.number(), || call(&self.master));
         self.cells.record_call(kind, (monotonic() - start).as_nanos() as u64);
         answer
     }

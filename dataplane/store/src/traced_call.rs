@@ -2,7 +2,7 @@
 //! thread is part of that one, so every public call may begin one.
 
 use perigee_activity::{CallOutcome, KeptCall, OpenCall, Operation, Span, SpanKind, begin_call};
-use perigee_metrics::{ClientCall, ClientCells};
+use perigee_metrics::{ClientCall, ClientCells, RpcKind};
 use perigee_schemas::Status;
 use perigee_shard::monotonic;
 use std::time::Duration;
@@ -52,14 +52,18 @@ impl TracedCall {
     }
 }
 
-/// Calls and transfers, each where it was counted. One that stands for several is none of those
-/// that were.
+/// Calls, those to the master, and transfers, each where it was counted. One that stands for
+/// several is none of those that were.
 fn show(cells: &ClientCells, kept: &KeptCall) {
     for span in &kept.spans {
         match (span.kind, span.route(), span.direction()) {
             (SpanKind::Call, ..) => {
                 let call = counted_as(span);
                 call.into_iter().for_each(|it| cells.show_operation(it, kept.trace, span.took_ns));
+            }
+            (SpanKind::Master, ..) if span.status == 0 => {
+                let call = RpcKind::of_number(span.counted_as);
+                call.into_iter().for_each(|it| cells.show_call(it, kept.trace, span.took_ns));
             }
             (SpanKind::Transfer, Some(route), Some(direction)) if span.parts == 1 => {
                 cells.show_transfer(route, direction, kept.trace, span.took_ns);

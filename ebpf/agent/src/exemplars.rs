@@ -2,18 +2,19 @@
 //! the agent has flows, each with a request per bucket.
 
 use crate::limits::FLOWS_MAX;
+use crate::snapshot::BatchSeries;
 use crate::traces::SpanEntry;
-use perigee_metrics::catalogue::buckets::QUARTER_DURATIONS;
+use perigee_metrics::catalogue::buckets::{LOG2_DURATIONS, QUARTER_DURATIONS};
 use perigee_metrics::{BucketExemplars, Exemplar};
 use std::collections::BTreeMap;
-
-/// NIC, route, direction.
-type FlowLabels = [String; 3];
 
 /// The last request of each bucket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exemplars {
-    flows: BTreeMap<FlowLabels, BucketExemplars>,
+    /// By NIC, route and direction.
+    flows: BTreeMap<[String; 3], BucketExemplars>,
+    /// By NIC, peer, tenant, route and direction.
+    batches: BTreeMap<[String; 5], BucketExemplars>,
 }
 
 impl Exemplars {
@@ -31,14 +32,20 @@ impl Exemplars {
             let Ok(trace) = u128::from_str_radix(&span.trace, 16) else {
                 continue;
             };
-            let labels = [span.device.clone(), span.route.clone(), direction.to_owned()];
-            if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&labels) {
-                continue;
-            }
-            let value = span.took_ns;
+            let (device, route) = (span.device.clone(), span.route.clone());
             let seen_ms = span.began_us.saturating_add(span.took_ns / 1000) / 1000;
-            let exemplars = self.flows.entry(labels).or_default();
-            exemplars.put(QUARTER_DURATIONS.place(value), Exemplar { trace, value, seen_ms });
+            let mut shown = Exemplar { trace, value: span.took_ns, seen_ms };
+            if span.kind == "transfer" {
+                // A batch of the page: its wait counts, too, and no batch names a tenant.
+                let peer = BatchSeries::peer_of(&span.peer).to_owned();
+                let labels =
+                    [device.clone(), peer, String::new(), route.clone(), direction.to_owned()];
+                shown.value = span.took_ns.saturating_add(span.queue_ns);
+                put(&mut self.batches, labels, LOG2_DURATIONS.place(shown.value), shown);
+                shown.value = span.took_ns;
+            }
+            let labels = [device, route, direction.to_owned()];
+            put(&mut self.flows, labels, QUARTER_DURATIONS.place(shown.value), shown);
         }
     }
 
@@ -46,6 +53,23 @@ impl Exemplars {
     pub(crate) fn of_flow(&self, labels: [&str; 3]) -> BucketExemplars {
         let found = self.flows.get(&labels.map(str::to_owned));
         found.cloned().unwrap_or_default()
+    }
+
+    /// Those of the batches between a NIC and a peer.
+    pub(crate) fn of_batches(&self, labels: [&str; 5]) -> BucketExemplars {
+        let found = self.batches.get(&labels.map(str::to_owned));
+        found.cloned().unwrap_or_default()
+    }
+}
+
+fn put<const N: usize>(
+    all: &mut BTreeMap<[String; N], BucketExemplars>,
+    labels: [String; N],
+    bucket: usize,
+    shown: Exemplar,
+) {
+    if all.len() < FLOWS_MAX || all.contains_key(&labels) {
+        all.entry(labels).or_default().put(bucket, shown);
     }
 }
 
@@ -61,6 +85,7 @@ mod tests {
             device: "eth0".to_owned(),
             route: "tcp".to_owned(),
             direction: "read".to_owned(),
+            peer: "10.0.0.9:5001".to_owned(),
             parts: 1,
             took_ns: 1100,
             queue_ns: 1900,
@@ -78,5 +103,27 @@ mod tests {
         let written = exemplars.of_flow(["eth0", "tcp", "write"]);
         assert_eq!(written.of(place).map(|it| it.trace), Some(2));
         assert_eq!(exemplars.flows.len(), 2);
+    }
+
+    #[test]
+    fn a_batch_stands_under_its_peer_with_its_wait_and_what_a_peer_asked_for_does_not() {
+        let span = |kind: &str, trace: u64| SpanEntry {
+            kind: kind.to_owned(),
+            trace: format!("{trace:032x}"),
+            device: "eth0".to_owned(),
+            route: "tcp".to_owned(),
+            direction: "read".to_owned(),
+            peer: "10.0.0.9:5001".to_owned(),
+            parts: 1,
+            took_ns: 1100,
+            queue_ns: 1900,
+            ..SpanEntry::default()
+        };
+        let mut exemplars = Exemplars::default();
+        exemplars.add(&[span("transfer", 1), span("served", 2)]);
+        let read = exemplars.of_batches(["eth0", "10.0.0.9", "", "tcp", "read"]);
+        let shown = read.of(LOG2_DURATIONS.place(3000));
+        assert_eq!(shown.map(|it| (it.trace, it.value)), Some((1, 3000)));
+        assert_eq!(exemplars.batches.len(), 1);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn samples(snapshot: &Snapshot, exemplars: &Exemplars) -> Samples {
     add_tcp(&mut samples, snapshot);
     add_links(&mut samples, snapshot);
     add_host(&mut samples, snapshot);
-    add_batches(&mut samples, snapshot);
+    add_batches(&mut samples, snapshot, exemplars);
     add_probes(&mut samples, snapshot);
     samples
 }
@@ -207,11 +207,13 @@ fn add_disk(samples: &mut Samples, disk: &DiskSeries) {
     }
 }
 
-fn add_batches(samples: &mut Samples, snapshot: &Snapshot) {
+fn add_batches(samples: &mut Samples, snapshot: &Snapshot, exemplars: &Exemplars) {
     for batch in &snapshot.batches {
         let labels =
             [batch.device.as_str(), &batch.peer, &batch.tenant, &batch.route, &batch.direction];
-        samples.histogram("perigee_batch_latency_seconds", &labels, &batch.latency.totals());
+        let exemplars = exemplars.of_batches(labels);
+        let totals = HistogramTotals { exemplars, ..batch.latency.totals() };
+        samples.histogram("perigee_batch_latency_seconds", &labels, &totals);
         samples.value("perigee_batch_bytes_total", &labels, batch.bytes);
     }
 }

@@ -416,6 +416,15 @@ pub struct BatchSeries {
     pub wire_ns: u64,
 }
 
+impl BatchSeries {
+    /// What a peer is called in a series: a port number changes with every connection, a host does
+    /// not.
+    pub(crate) fn peer_of(peer: &str) -> &str {
+        let is_bare = peer.parse::<std::net::IpAddr>().is_ok();
+        peer.rsplit_once(':').filter(|_| !is_bare).map_or(peer, |(host, _)| host)
+    }
+}
+
 /// One batch that took long, stage by stage.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SlowBatchEntry {

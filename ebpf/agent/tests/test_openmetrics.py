@@ -53,7 +53,11 @@ def test_a_strict_parser_reads_it_and_finds_what_the_plain_text_has(served, prog
 
 
 @pytest.mark.parametrize(
-    ("program", "name"), [("master", "perigee_rpc_duration_seconds"), ("agent", "perigee_flow_latency_seconds")],
+    ("program", "name"),
+    [
+        ("master", "perigee_rpc_duration_seconds"), ("agent", "perigee_flow_latency_seconds"),
+        ("agent", "perigee_batch_latency_seconds"),
+    ],
 )
 def test_kept_requests_stand_behind_the_buckets_that_hold_their_times(served, program, name):
     def of_the_trace():

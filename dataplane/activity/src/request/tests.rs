@@ -106,6 +106,27 @@ fn a_call_may_end_on_another_thread_than_it_began_on() {
 }
 
 #[test]
+fn spans_bear_what_their_thread_counts_them_as_and_those_that_stand_for_several_nothing() {
+    let _reader = Reader::begin();
+    belongs_to(Some(SAMPLED));
+    let call = begin_call(Operation::Get, || ms(0));
+    let add = || add_span(SpanKind::Master, ("", "m:1"), |_| (ms(2), ms(1)));
+    counting_as(7, add);
+    add();
+    for _ in 1..SPANS_PER_CALL {
+        counting_as(8, add);
+    }
+    let kept = call.end(|| DONE, || ms(3)).unwrap();
+    let counted: Vec<u16> = kept.spans.iter().map(|span| span.counted_as).collect();
+    let mut wanted = vec![7, 0];
+    wanted.extend([8; SPANS_PER_CALL - 2]);
+    // The last one found another one, and the call itself comes behind all.
+    *wanted.last_mut().unwrap() = 0;
+    wanted.push(0);
+    assert_eq!(counted, wanted);
+}
+
+#[test]
 fn a_call_that_is_dropped_leaves_nothing() {
     let mut reader = Reader::begin();
     belongs_to(Some(SAMPLED));

@@ -212,11 +212,8 @@ fn series(ledger: &Ledger, labels: Labels) -> BatchSeries {
 }
 
 fn labels(mark: &BatchMark, nic: String) -> Labels {
-    // A port number changes with every connection; a host does not.
-    let peer = mark.peer();
-    let is_bare = peer.parse::<std::net::IpAddr>().is_ok();
-    let host = peer.rsplit_once(':').filter(|_| !is_bare).map_or(peer.as_str(), |(host, _)| host);
-    [nic, host.to_owned(), mark.tenant(), route(mark), direction(mark)]
+    let peer = BatchSeries::peer_of(&mark.peer()).to_owned();
+    [nic, peer, mark.tenant(), route(mark), direction(mark)]
 }
 
 fn entry(mark: &BatchMark, place: &Place<'_>) -> SlowBatchEntry {
