@@ -6,7 +6,7 @@ mod numbers;
 mod render;
 mod tenants;
 
-use crate::catalogue::buckets::DURATIONS;
+use crate::catalogue::buckets::QUARTER_DURATIONS;
 use crate::cell::{Counter, Gauge, Histogram, HistogramTotals};
 use crate::exemplar::Exemplar;
 use crate::rpc_kind::RpcKind;
@@ -95,7 +95,7 @@ impl Default for MasterCells {
             partial_successes: Counter::default(),
             items: Counter::default(),
             failed_items: Counter::default(),
-            duration_ns: Histogram::new(&DURATIONS),
+            duration_ns: Histogram::new(&QUARTER_DURATIONS),
         };
         Self {
             calls: RpcKind::ALL.iter().map(call).collect(),

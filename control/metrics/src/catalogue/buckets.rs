@@ -20,33 +20,9 @@ pub static CLIENT_LATENCY_US: Buckets = Buckets {
     le_digits: Some(6),
 };
 
-/// Durations: nanoseconds in the cell, seconds when shown; 1 us to 10 s.
-pub static DURATIONS: Buckets = Buckets {
-    bounds: &[
-        1_000,
-        2_000,
-        5_000,
-        10_000,
-        20_000,
-        50_000,
-        100_000,
-        200_000,
-        500_000,
-        1_000_000,
-        2_000_000,
-        5_000_000,
-        10_000_000,
-        50_000_000,
-        100_000_000,
-        1_000_000_000,
-        10_000_000_000,
-    ],
-    divisor: 1e9,
-    le_digits: None,
-};
-
-/// Durations in four buckets for each power of two, as activity pages count them: 1 us to 17 s. So
-/// a quantile is known to a quarter of its size, and better.
+/// Durations in four buckets for each power of two, as activity pages count them: nanoseconds in
+/// the cell, seconds when shown; 1 us to 17 s. So a quantile is known to a quarter of its size, and
+/// better.
 pub static QUARTER_DURATIONS: Buckets =
     Buckets { bounds: &quarters::<97>(1 << 10), divisor: 1e9, le_digits: None };
 

@@ -1,7 +1,7 @@
 //! Our own families of the master. Invariant: base units only (bytes, seconds), counters end in
 //! `_total`.
 
-use super::buckets::DURATIONS;
+use super::buckets::QUARTER_DURATIONS;
 use crate::family::Family;
 
 const RPC: &[&str] = &["rpc"];
@@ -77,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family::histogram(
         "perigee_rpc_duration_seconds",
         "seconds",
-        &DURATIONS,
+        &QUARTER_DURATIONS,
         "Time from a decoded call to its encoded answer",
     )
     .labelled(RPC)

@@ -100,7 +100,7 @@ fn openmetrics_has_requests_behind_buckets_and_the_plain_text_does_not() {
         let build = crate::BuildInfo { version: "1", commit: "c", reactor: "epoll" };
         Samples::of_master([&cells], &crate::MasterNumbers::default(), build)
     };
-    let bucket = "perigee_rpc_duration_seconds_bucket{rpc=\"ExistKey\",le=\"0.000002\"} 1";
+    let bucket = "perigee_rpc_duration_seconds_bucket{rpc=\"ExistKey\",le=\"0.000001536\"} 1";
     let text = samples().render_openmetrics();
     let line = text.lines().find(|line| line.starts_with(bucket)).unwrap();
     let exemplar = " # {trace_id=\"00000000000000000000000000000abc\"} 0.0000015 ";

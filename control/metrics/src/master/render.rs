@@ -216,7 +216,10 @@ fn add_calls(samples: &mut Samples, shards: &[&MasterCells], kind: RpcKind) {
     samples.value("perigee_rpc_failures_total", &label, totals.failures);
     samples.value("perigee_rpc_items_total", &label, totals.items);
     samples.value("perigee_rpc_failed_items_total", &label, totals.failed_items);
-    samples.histogram("perigee_rpc_duration_seconds", &label, &durations);
+    // Most clusters make a quarter of all kinds of calls, and a histogram has a hundred lines.
+    if totals.requests > 0 {
+        samples.histogram("perigee_rpc_duration_seconds", &label, &durations);
+    }
     let Some(family) = kind.family() else { return };
     let totals = match kind {
         // Mooncake counts each key of a batch as a removal, and has no family for the batch.

@@ -40,18 +40,21 @@ fn shards_are_summed_when_read() {
         "master_ping_requests_total 2",
         "master_ping_failures_total 1",
         "perigee_rpc_requests_total{rpc=\"Ping\"} 2",
-        "perigee_rpc_duration_seconds_bucket{rpc=\"Ping\",le=\"0.000002\"} 1",
+        "perigee_rpc_duration_seconds_bucket{rpc=\"Ping\",le=\"0.000001536\"} 1",
         "perigee_rpc_duration_seconds_count{rpc=\"Ping\"} 2",
         "perigee_build_info{version=\"1.2.3\",commit=\"abc\",reactor=\"epoll\"} 1",
         "perigee_connections{shard=\"1\"} 0",
     ] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}");
     }
+    assert!(text.contains("\nperigee_rpc_requests_total{rpc=\"Leave\"} 0\n"));
+    assert!(!text.contains("perigee_rpc_duration_seconds_count{rpc=\"Leave\"}"), "never called");
 }
 
 #[test]
 fn every_name_the_master_writes_is_in_the_catalogue() {
     let cells = MasterCells::default();
+    cells.record_call(RpcKind::Ping, true, 1_500);
     let mut samples = Samples::of_master([&cells], &MasterNumbers::default(), BUILD);
     samples.add_segments(vec![segment("a", 1)]);
     assert_eq!(samples.refused(), Vec::<String>::new());
