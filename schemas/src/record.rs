@@ -19,6 +19,7 @@
 //! All integers are little-endian. A record that was written in part does not match its CRC. There
 //! is no padding: a record may begin at any byte.
 
+use crate::checksum::crc32c;
 use crate::limits::{OBJECT_BYTES_MAX, STORED_KEY_BYTES_MAX};
 use crate::{Identity, PartLayout};
 
@@ -160,7 +161,7 @@ impl<'a> Record<'a> {
         bytes.extend_from_slice(self.group);
         self.part.iter().for_each(|part| part.encode(bytes));
         debug_assert_eq!(bytes.len() - start, self.encoded_bytes(), "each field was written");
-        let checksum = crc32c(&bytes[start + 4..]);
+        let checksum = crc32c([&bytes[start + 4..]]);
         bytes[start..start + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -178,7 +179,7 @@ impl<'a> Record<'a> {
         let part_bytes = if header[11] == PART { PART_BYTES } else { 0 };
         let tail = rest.get(..key_bytes + group_bytes + part_bytes).ok_or(RecordError::Short)?;
         let covered = &bytes[4..RECORD_HEADER_BYTES + tail.len()];
-        if u32::from_le_bytes(field(header, 0)) != crc32c(covered) {
+        if u32::from_le_bytes(field(header, 0)) != crc32c([covered]) {
             return Err(RecordError::Damaged);
         }
         let (texts, part) = tail.split_at(key_bytes + group_bytes);
@@ -240,12 +241,6 @@ fn half(header: &[u8; RECORD_HEADER_BYTES], at: usize) -> u16 {
 
 fn field<const N: usize, const M: usize>(header: &[u8; M], at: usize) -> [u8; N] {
     std::array::from_fn(|index| header[at + index])
-}
-
-fn crc32c(bytes: &[u8]) -> u32 {
-    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-    digest.update(bytes);
-    digest.finalize() as u32
 }
 
 #[cfg(test)]
@@ -316,7 +311,7 @@ mod tests {
             let mut bytes = encoded(&RECORD);
             bytes[at] = byte;
             assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));
-            let checksum = crc32c(&bytes[4..]);
+            let checksum = crc32c([&bytes[4..]]);
             bytes[..4].copy_from_slice(&checksum.to_le_bytes());
             assert_eq!(Record::decode(&bytes), Err(RecordError::Unknown), "{at} {byte}");
         }

@@ -7,7 +7,7 @@ use perigee_master::{ReplicaLocation, SegmentKind, SegmentSpec, TenantUsage};
 use perigee_schemas::limits::{BATCH_KEYS_MAX, BATCH_SHARED_KEY_BYTES_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 use perigee_shard::Environment;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub(super) fn places(
     locations: &[ReplicaLocation],
 ) -> LocationColumns {
     let mut used: Vec<u32> = Vec::new();
-    let mut places: HashMap<u32, usize> = HashMap::new();
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
     let wire: Vec<object::Location> = locations
         .iter()
         .map(|location| {
