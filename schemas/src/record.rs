@@ -9,7 +9,9 @@
 //! | 12 | CRC-32C of the payload, u32 | 48 | client, u128 |
 //! | 64 | the key, then the group | | |
 //!
-//! The form is 0. It is 1 if the extent holds a part of an object; behind the group come then:
+//! The flags are the pins in the lowest two bits, and above them the number of replicas that the
+//! object is to have in memory, 0 for one. The form is 0. It is 1 if the extent holds a part of an
+//! object; behind the group come then:
 //!
 //! | byte | what | byte | what |
 //! |---|---|---|---|
@@ -20,7 +22,7 @@
 //! is no padding: a record may begin at any byte.
 
 use crate::checksum::crc32c;
-use crate::limits::{OBJECT_BYTES_MAX, STORED_KEY_BYTES_MAX};
+use crate::limits::{OBJECT_BYTES_MAX, REPLICAS_MAX, STORED_KEY_BYTES_MAX};
 use crate::{Identity, PartLayout};
 
 /// Bytes of a record before its key.
@@ -35,8 +37,11 @@ const VERSION: u8 = 1;
 const WHOLE: u8 = 0;
 /// ... or a part of one.
 const PART: u8 = 1;
+/// Above the pins the flags have the number of replicas.
+const REPLICAS_SHIFT: u32 = 2;
 
 const _: () = assert!(STORED_KEY_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(REPLICAS_MAX <= (u8::MAX >> REPLICAS_SHIFT) as usize);
 
 /// What became of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +102,8 @@ pub struct RecordPart {
 pub struct Record<'a> {
     /// What became of it.
     pub op: RecordOp,
-    /// Facts about the object: [`Record::HARD_PIN`], [`Record::SOFT_PIN`].
+    /// Facts about the object: [`Record::HARD_PIN`], [`Record::SOFT_PIN`], and how many replicas
+    /// it is to have, see [`Record::replicas`].
     pub flags: u8,
     /// CRC-32C of the payload.
     pub checksum: u32,
@@ -124,8 +130,21 @@ impl<'a> Record<'a> {
     pub const HARD_PIN: u8 = 1;
     /// The object is evicted last.
     pub const SOFT_PIN: u8 = 2;
-    /// All flags there are.
-    pub const FLAGS: u8 = Self::HARD_PIN | Self::SOFT_PIN;
+    /// The flags that every build knows.
+    pub const PINS: u8 = Self::HARD_PIN | Self::SOFT_PIN;
+
+    /// The flags that say how many replicas in memory an object is to have; none for a single one.
+    pub fn flags_of_replicas(replicas: usize) -> u8 {
+        match replicas.min(REPLICAS_MAX) {
+            0 | 1 => 0,
+            several => (several as u8) << REPLICAS_SHIFT,
+        }
+    }
+
+    /// How many replicas in memory its object is to have, as far as the record says so: 1 at least.
+    pub fn replicas(&self) -> u8 {
+        (self.flags >> REPLICAS_SHIFT).max(1)
+    }
 
     /// Bytes of the whole record.
     pub fn encoded_bytes(&self) -> usize {
@@ -138,7 +157,8 @@ impl<'a> Record<'a> {
         (1..=STORED_KEY_BYTES_MAX).contains(&self.key.len())
             && self.group.len() <= STORED_KEY_BYTES_MAX
             && (1..=OBJECT_BYTES_MAX).contains(&self.payload_bytes)
-            && self.flags & !Self::FLAGS == 0
+            && self.flags >> REPLICAS_SHIFT != 1
+            && usize::from(self.flags >> REPLICAS_SHIFT) <= REPLICAS_MAX
             && self.offset.checked_add(self.payload_bytes).is_some()
             && self.part.is_none_or(|part| part.is_of(self.payload_bytes))
     }
@@ -284,6 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_replicas_lies_above_the_pins() {
+        for (replicas, said) in [(0, 1), (1, 1), (2, 2), (16, 16), (40, 16)] {
+            let flags = Record::HARD_PIN | Record::flags_of_replicas(replicas);
+            let bytes = encoded(&Record { flags, ..RECORD });
+            let record = Record::decode(&bytes).unwrap();
+            assert_eq!((record.flags & Record::PINS, record.replicas()), (Record::HARD_PIN, said));
+        }
+        assert_eq!(RECORD.flags, Record::SOFT_PIN, "as builds wrote it that knew of pins alone");
+    }
+
+    #[test]
     fn a_part_is_no_whole_object_and_fits_its_cut() {
         let bytes = encoded(&PART_RECORD);
         assert_eq!(bytes.len(), 64 + 3 + 6 + 24);
@@ -307,7 +338,7 @@ mod tests {
         let longest = vec![b'k'; STORED_KEY_BYTES_MAX];
         let whole = Record { key: &longest, group: &longest, ..RECORD };
         assert_eq!(Record::decode(&encoded(&whole)), Ok(whole));
-        for (at, byte) in [(8, 0), (8, 7), (9, 4), (10, 2), (11, 2)] {
+        for (at, byte) in [(8, 0), (8, 7), (9, 4), (9, 17 << 2), (10, 2), (11, 2)] {
             let mut bytes = encoded(&RECORD);
             bytes[at] = byte;
             assert_eq!(Record::decode(&bytes), Err(RecordError::Damaged));
@@ -334,12 +365,14 @@ mod tests {
                 Just(RecordOp::RemovedPattern),
             ],
             numbers in any::<(u32, u64, u64, u32, u128)>(),
-            flags in 0..=Record::FLAGS,
+            pins in 0..=Record::PINS,
+            replicas in 0..=REPLICAS_MAX,
             payload_bytes in 1..=OBJECT_BYTES_MAX,
             key in proptest::collection::vec(any::<u8>(), 1..300),
             group in proptest::collection::vec(any::<u8>(), 0..300),
         ) {
             let (checksum, sequence, generation, offset, client) = numbers;
+            let flags = pins | Record::flags_of_replicas(replicas);
             let offset = u64::from(offset);
             let client = Identity(client);
             let record = Record {

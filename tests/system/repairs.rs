@@ -15,6 +15,8 @@ const OBJECT_BYTES: usize = 512 << 10;
 const POOL_BYTES: u64 = 64 << 20;
 /// A client that expires, and all copies.
 const REPAIR_DEADLINE: Duration = Duration::from_secs(90);
+/// Beside that, the time in which a master waits for owners to come back.
+const AFTER_A_RESTART: Duration = Duration::from_secs(150);
 /// A node that was killed is gone soon.
 const SHORT_LIFE: &str = "--client_ttl=3";
 
@@ -71,6 +73,24 @@ fn an_object_with_two_replicas_survives_one_node_after_the_other() {
 #[test]
 fn an_object_with_two_replicas_survives_them_on_several_shards() {
     survives_one_node_after_the_other(&[SHORT_LIFE, "--rpc_shards=4"]);
+}
+
+#[test]
+fn an_object_has_two_replicas_again_after_a_node_and_the_master_went_together() {
+    let mut master = Master::start(&[SHORT_LIFE]);
+    let mut nodes = [(); 3].map(|()| Node::start(&master, POOL_BYTES));
+    let objects = Objects::open(&master.address());
+    put_twice(&objects, [&nodes[0], &nodes[1]]);
+    master.program.kill();
+    nodes[1].program.kill();
+    master.start_again();
+    let mut wanted = [nodes[0].name.clone(), nodes[2].name.clone()];
+    wanted.sort_unstable();
+    wait_until("the next life of the master repairs", AFTER_A_RESTART, || {
+        (0..KEYS).all(|key| places(&objects, key) == wanted)
+    });
+    nodes[0].program.kill();
+    assert_all_intact(&objects);
 }
 
 #[test]

@@ -231,6 +231,10 @@ pub const SCAN_STEP_WORK: usize = 16 << 20;
 /// into their segments.
 pub const ANNOUNCING_MS: u64 = 600_000;
 
+/// Milliseconds from the start of a master after which an owner that has not announced a replica is
+/// taken to have lost it. Those that live mount their segments within a few seconds.
+pub const REPAIRS_AFTER_START_MS: u64 = 30_000;
+
 /// Owners that keep a removal for the next life of the master.
 pub const REMOVAL_KEEPERS_MAX: usize = 3;
 

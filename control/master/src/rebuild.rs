@@ -2,10 +2,10 @@
 //! Invariant: a key that was written or removed in this life of the master is never taken from an
 //! announcement that comes later.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::changed_keys::ChangedKeys;
-use crate::limits::ANNOUNCING_MS;
+use crate::limits::{ANNOUNCING_MS, REPAIRS_AFTER_START_MS};
 
 #[derive(Debug, Default)]
 pub(crate) struct Rebuild {
@@ -13,6 +13,9 @@ pub(crate) struct Rebuild {
     began_ms: Option<u64>,
     /// Objects as they were announced, and the sequence of the record that says so.
     announced: HashMap<u32, u64>,
+    /// Objects with fewer replicas in memory than they are to have, and how many that are: their
+    /// owners may still announce the others.
+    missing: BTreeMap<u32, u8>,
     /// Keys that were written or removed since.
     changed: ChangedKeys,
     is_over: bool,
@@ -25,7 +28,8 @@ impl Rebuild {
         let began_ms = *self.began_ms.get_or_insert(now_ms);
         let ends = !self.is_over && now_ms.saturating_sub(began_ms) > ANNOUNCING_MS;
         if ends {
-            *self = Self { began_ms: Some(began_ms), is_over: true, ..Self::default() };
+            let missing = std::mem::take(&mut self.missing);
+            *self = Self { began_ms: Some(began_ms), missing, is_over: true, ..Self::default() };
         }
         ends
     }
@@ -59,15 +63,41 @@ impl Rebuild {
         self.announced.get(&object).copied()
     }
 
+    /// An object is to have so many replicas in memory, and has some of them.
+    pub(crate) fn note_wanted(&mut self, object: u32, replicas: u8, present: usize) {
+        let wanted = replicas.max(self.wanted(object));
+        match wanted > 1 && usize::from(wanted) > present {
+            true => self.missing.insert(object, wanted),
+            false => self.missing.remove(&object),
+        };
+    }
+
+    /// How many replicas an object is to have that has fewer; 0 for others.
+    pub(crate) fn wanted(&self, object: u32) -> u8 {
+        self.missing.get(&object).copied().unwrap_or_default()
+    }
+
+    /// Takes an object that lacks replicas which no owner has announced in time.
+    pub(crate) fn take_missing(&mut self, now_ms: u64) -> Option<(u32, u8)> {
+        let began_ms = self.began_ms.unwrap_or(now_ms);
+        let is_time = now_ms.saturating_sub(began_ms) >= REPAIRS_AFTER_START_MS;
+        if is_time { self.missing.pop_first() } else { None }
+    }
+
     /// An object was written, or is gone.
     pub(crate) fn forget(&mut self, object: u32) {
         if !self.announced.is_empty() {
             self.announced.remove(&object);
         }
+        if !self.missing.is_empty() {
+            self.missing.remove(&object);
+        }
     }
 
     /// Panics unless it only knows objects that there are.
     pub(crate) fn check(&self, is_known: impl Fn(u32) -> bool) {
-        assert!(self.announced.keys().all(|object| is_known(*object)), "what is gone is forgotten");
+        let mut objects = self.announced.keys().chain(self.missing.keys());
+        assert!(objects.all(|object| is_known(*object)), "what is gone is forgotten");
+        assert!(self.missing.values().all(|wanted| *wanted > 1), "one replica is never missing");
     }
 }

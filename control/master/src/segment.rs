@@ -48,6 +48,8 @@ pub struct SegmentSpec {
     pub announces: Announces,
     /// Whether its owner keeps records of parts of objects.
     pub keeps_parts: bool,
+    /// Whether its owner keeps records that say how many replicas an object is to have.
+    pub keeps_replica_counts: bool,
 }
 
 impl SegmentSpec {
@@ -67,6 +69,7 @@ impl SegmentSpec {
             kind: SegmentKind::Memory,
             announces: Announces::Nothing,
             keeps_parts: true,
+            keeps_replica_counts: true,
         }
     }
 

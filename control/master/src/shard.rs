@@ -56,6 +56,7 @@ mod tick;
 mod touch;
 mod unreadable;
 mod victim;
+mod wanted_replicas;
 
 #[cfg(test)]
 mod tests;

@@ -218,6 +218,7 @@ pub(crate) fn mount(
             generation: form.generation,
             announces,
             parts: true,
+            replica_counts: true,
         },
     );
     builder.finish_minimal(root);

@@ -4472,6 +4472,7 @@ impl<'a> MountRequest<'a> {
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 14;
   pub const VT_ANNOUNCES: ::flatbuffers::VOffsetT = 16;
   pub const VT_PARTS: ::flatbuffers::VOffsetT = 18;
+  pub const VT_REPLICA_COUNTS: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4489,6 +4490,7 @@ impl<'a> MountRequest<'a> {
     builder.add_client_high(args.client_high);
     if let Some(x) = args.announces { builder.add_announces(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
+    builder.add_replica_counts(args.replica_counts);
     builder.add_parts(args.parts);
     builder.add_remount(args.remount);
     builder.finish()
@@ -4556,6 +4558,14 @@ impl<'a> MountRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(MountRequest::VT_PARTS, Some(false)).unwrap()}
   }
+  /// The owner keeps records that say how many replicas an object is to have.
+  #[inline]
+  pub fn replica_counts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(MountRequest::VT_REPLICA_COUNTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MountRequest<'_> {
@@ -4572,6 +4582,7 @@ impl ::flatbuffers::Verifiable for MountRequest<'_> {
      .visit_field::<u64>("generation", Self::VT_GENERATION, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Announces>>>("announces", Self::VT_ANNOUNCES, false)?
      .visit_field::<bool>("parts", Self::VT_PARTS, false)?
+     .visit_field::<bool>("replica_counts", Self::VT_REPLICA_COUNTS, false)?
      .finish();
     Ok(())
   }
@@ -4585,6 +4596,7 @@ pub struct MountRequestArgs<'a> {
     pub generation: u64,
     pub announces: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Announces>>>,
     pub parts: bool,
+    pub replica_counts: bool,
 }
 impl<'a> Default for MountRequestArgs<'a> {
   #[inline]
@@ -4598,6 +4610,7 @@ impl<'a> Default for MountRequestArgs<'a> {
       generation: 0,
       announces: None,
       parts: false,
+      replica_counts: false,
     }
   }
 }
@@ -4640,6 +4653,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MountRequestBuilder<'a, 'b, A
     self.fbb_.push_slot::<bool>(MountRequest::VT_PARTS, parts, false);
   }
   #[inline]
+  pub fn add_replica_counts(&mut self, replica_counts: bool) {
+    self.fbb_.push_slot::<bool>(MountRequest::VT_REPLICA_COUNTS, replica_counts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MountRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MountRequestBuilder {
@@ -4665,6 +4682,7 @@ impl ::core::fmt::Debug for MountRequest<'_> {
       ds.field("generation", &self.generation());
       ds.field("announces", &self.announces());
       ds.field("parts", &self.parts());
+      ds.field("replica_counts", &self.replica_counts());
       ds.finish()
   }
 }
@@ -7515,6 +7533,7 @@ impl<'a> FollowReply<'a> {
   pub const VT_ANNOUNCED: ::flatbuffers::VOffsetT = 10;
   pub const VT_NUMBER: ::flatbuffers::VOffsetT = 12;
   pub const VT_PARTS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_REPLICA_COUNTS: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -7530,6 +7549,7 @@ impl<'a> FollowReply<'a> {
     builder.add_number(args.number);
     builder.add_shards(args.shards);
     builder.add_shard(args.shard);
+    builder.add_replica_counts(args.replica_counts);
     builder.add_parts(args.parts);
     builder.add_state(args.state);
     builder.finish()
@@ -7581,6 +7601,14 @@ impl<'a> FollowReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(FollowReply::VT_PARTS, Some(false)).unwrap()}
   }
+  /// The master takes records that say how many replicas an object is to have.
+  #[inline]
+  pub fn replica_counts(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(FollowReply::VT_REPLICA_COUNTS, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for FollowReply<'_> {
@@ -7595,6 +7623,7 @@ impl ::flatbuffers::Verifiable for FollowReply<'_> {
      .visit_field::<u64>("announced", Self::VT_ANNOUNCED, false)?
      .visit_field::<u32>("number", Self::VT_NUMBER, false)?
      .visit_field::<bool>("parts", Self::VT_PARTS, false)?
+     .visit_field::<bool>("replica_counts", Self::VT_REPLICA_COUNTS, false)?
      .finish();
     Ok(())
   }
@@ -7606,6 +7635,7 @@ pub struct FollowReplyArgs {
     pub announced: u64,
     pub number: u32,
     pub parts: bool,
+    pub replica_counts: bool,
 }
 impl<'a> Default for FollowReplyArgs {
   #[inline]
@@ -7617,6 +7647,7 @@ impl<'a> Default for FollowReplyArgs {
       announced: 0,
       number: 0,
       parts: false,
+      replica_counts: false,
     }
   }
 }
@@ -7651,6 +7682,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FollowReplyBuilder<'a, 'b, A>
     self.fbb_.push_slot::<bool>(FollowReply::VT_PARTS, parts, false);
   }
   #[inline]
+  pub fn add_replica_counts(&mut self, replica_counts: bool) {
+    self.fbb_.push_slot::<bool>(FollowReply::VT_REPLICA_COUNTS, replica_counts, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FollowReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FollowReplyBuilder {
@@ -7674,6 +7709,7 @@ impl ::core::fmt::Debug for FollowReply<'_> {
       ds.field("announced", &self.announced());
       ds.field("number", &self.number());
       ds.field("parts", &self.parts());
+      ds.field("replica_counts", &self.replica_counts());
       ds.finish()
   }
 }

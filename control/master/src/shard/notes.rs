@@ -120,10 +120,16 @@ impl KeyShard {
             .filter(|_| op != RecordOp::Free)
             .and_then(|part| self.striped.record_part(replica.object, part, object.checksum));
         let flag = |flag: u8, wire: u8| if object.flags.has(flag) { wire } else { 0 };
+        let share = self.space.get(replica.segment);
+        let replicas = match share.is_some_and(|share| share.spec.keeps_replica_counts) {
+            true => Record::flags_of_replicas(self.wanted_replicas(replica.object)),
+            false => 0,
+        };
         let record = Record {
             op,
             flags: flag(Flags::HARD_PIN, Record::HARD_PIN)
-                | flag(Flags::SOFT_PIN, Record::SOFT_PIN),
+                | flag(Flags::SOFT_PIN, Record::SOFT_PIN)
+                | replicas,
             checksum: match part {
                 None => object.checksum,
                 Some(_) => self.checksum_of_replica(id),

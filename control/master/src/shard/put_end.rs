@@ -187,6 +187,8 @@ impl KeyShard {
         let striped = pending.layout.map(|layout| StripedObject::new(layout, sums.parts));
         self.striped.set(object, striped);
         self.set_soft_pin(object, soft_end_ms);
+        self.rebuild.forget(object);
+        self.wishes.forget(object);
         self.note_commits(pending.first);
         self.refresh_blocking(object);
         let list = self.list_of(object);
@@ -194,10 +196,8 @@ impl KeyShard {
         self.demote_early(pending.first);
         self.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
-        self.rebuild.forget(object);
         let payload_bytes = self.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);
-        self.wishes.forget(object);
         self.report_key(KeyChange::Stored, object, pending.first);
     }
 

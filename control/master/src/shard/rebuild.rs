@@ -220,6 +220,7 @@ impl KeyShard {
             self.set_soft_pin(object, soft.then_some(end_ms));
         }
         self.rebuild.note_announced(object, record.sequence);
+        self.note_announced_replicas(object, record.replicas());
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);

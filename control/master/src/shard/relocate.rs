@@ -95,6 +95,7 @@ impl KeyShard {
     /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &ReplicaMove) {
         let payload_bytes = self.replicas[done.target].payload_bytes;
+        let wanted = self.wanted_replicas(object);
         self.relocation.end(object, payload_bytes);
         let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
         debug_assert_eq!((source.object, target.object), (object, object));
@@ -123,6 +124,7 @@ impl KeyShard {
             }
         }
         self.note(done.target, RecordOp::Commit);
+        self.note_wanted(object, wanted);
         self.counters.relocation(done.purpose).ended += 1;
         match done.purpose {
             Purpose::Drain | Purpose::Move | Purpose::Copy => {

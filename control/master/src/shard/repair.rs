@@ -38,8 +38,13 @@ impl KeyShard {
         if before < 2 || !stays {
             return;
         }
+        self.wish_for(object, before);
+    }
+
+    /// An object is to have so many replicas again.
+    pub(super) fn wish_for(&mut self, object: u32, replicas: u32) {
         let most = (WISHES_MAX / self.settings.count).max(1);
-        if !self.wishes.add(object, Cause::Loss, before, self.now_ms, most) {
+        if !self.wishes.add(object, Cause::Loss, replicas, self.now_ms, most) {
             self.counters.repairs_dropped += 1;
         }
     }

@@ -99,6 +99,8 @@ impl KeyShard {
         }
         let gone = &self.replicas[id];
         let is_one_less = self.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
+        let is_alone = self.keys[object].first == id && gone.sibling == NONE;
+        let wanted = if is_alone { 0 } else { self.wanted_replicas(object) };
         let first = self.replicas.unchain(self.keys[object].first, id);
         if first == NONE {
             self.report_key(KeyChange::Removed, object, id);
@@ -111,6 +113,9 @@ impl KeyShard {
         self.drop_replica(id, Reuse::AfterReads(lease));
         if is_one_less && first != NONE {
             self.adopt_extra(object);
+        }
+        if first != NONE {
+            self.note_wanted(object, wanted);
         }
         self.settle(object);
     }
@@ -165,8 +170,8 @@ impl KeyShard {
         self.forget_overtaken(object);
         if self.rebuild.announced(object).is_some() {
             self.rebuild.note_change(self.keys[object].hash());
-            self.rebuild.forget(object);
         }
+        self.rebuild.forget(object);
         self.set_soft_pin(object, None);
         if flags.has(Flags::PENDING) {
             self.refresh_blocking(object);

@@ -31,6 +31,7 @@ mod tasks;
 mod tenants;
 mod unconfirmed_disks;
 mod unreadable;
+mod wanted_replicas;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

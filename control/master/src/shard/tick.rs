@@ -19,6 +19,7 @@ impl KeyShard {
         let budget = self.end_soft_pins(budget);
         let budget = self.forget_gone(budget);
         let budget = self.forget_recycled(budget);
+        let budget = self.miss_unannounced(budget);
         let budget = self.evict_to_watermark(budget);
         self.look_ahead(budget) == 0
     }

@@ -151,6 +151,7 @@ mod tests {
                 kind: SegmentKind::Memory,
                 announces: perigee_master::Announces::Nothing,
                 keeps_parts: true,
+                keeps_replica_counts: true,
             };
             let client = perigee_schemas::Identity(spec.client);
             let request =

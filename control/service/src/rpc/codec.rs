@@ -199,6 +199,7 @@ pub(super) fn offered(
         kind,
         announces: perigee_master::Announces::Nothing,
         keeps_parts: false,
+        keeps_replica_counts: false,
     })
 }
 

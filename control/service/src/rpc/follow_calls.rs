@@ -48,6 +48,7 @@ pub(super) fn follow<E: Environment>(
         announced,
         number: mounted.unwrap_or_default(),
         parts: true,
+        replica_counts: true,
     };
     let root = master::FollowReply::create(builder, &args);
     builder.finish_minimal(root);

@@ -39,7 +39,10 @@ pub(super) async fn mount<E: Environment>(
             _ => Announces::Nothing,
         };
     }
-    specs.iter_mut().for_each(|spec| spec.keeps_parts = request.parts());
+    for spec in &mut specs {
+        spec.keeps_parts = request.parts();
+        spec.keeps_replica_counts = request.replica_counts();
+    }
     for spec in &specs {
         let Some(left_out) = shard.log_line(spec.peer) else {
             continue;

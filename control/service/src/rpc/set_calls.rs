@@ -216,6 +216,7 @@ mod tests {
             kind: perigee_master::SegmentKind::Memory,
             announces: perigee_master::Announces::Nothing,
             keeps_parts: true,
+            keeps_replica_counts: true,
         };
         let spec = Arc::new(spec);
         let event = perigee_master::SegmentEvent::Mounted { index: 0, spec };

@@ -94,7 +94,7 @@ fn step(journal: &mut Journal<Mortal>, model: &Slots, now: u64, slot: u64, choic
             appended
         }
         Some((generation, key, _)) if choice < 4 => {
-            let flags = choice & Record::FLAGS;
+            let flags = choice & Record::PINS;
             after.insert(slot, (*generation, key.clone(), flags));
             journal.append(&record(RecordOp::Flags, slot, *generation, key, flags))
         }

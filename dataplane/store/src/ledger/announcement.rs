@@ -37,9 +37,19 @@ struct LiveExtent {
     is_part: bool,
 }
 
+/// Records that a master takes, beside those that each build knows.
+#[derive(Clone, Copy)]
+pub(super) struct TakenRecords {
+    /// Of parts of objects.
+    pub(super) parts: bool,
+    /// Those that say how many replicas an object is to have.
+    pub(super) replica_counts: bool,
+}
+
 /// What one shard is given: removals first, then what lies there in order of offsets.
 pub(super) struct AnnouncedShare<'a> {
     live: &'a Live,
+    takes: TakenRecords,
     entries: Vec<ShareEntry<'a>>,
     next: usize,
 }
@@ -89,14 +99,14 @@ impl Live {
         bytes: u64,
         of: ShardPlace,
         from: u64,
-        takes_parts: bool,
+        takes: TakenRecords,
     ) -> AnnouncedShare<'_> {
         let (low, high) = of.part(bytes);
         let mut entries: Vec<_> = self.removals.of(of).map(ShareEntry::Removal).collect();
         let mut free_from = 0;
         let ends = std::iter::once((bytes, bytes, None));
         let extents = self.extents.iter().enumerate();
-        let extents = extents.filter(|(_, extent)| takes_parts || !extent.is_part);
+        let extents = extents.filter(|(_, extent)| takes.parts || !extent.is_part);
         let extents = extents.map(|(index, extent)| (extent.start, extent.end, Some(index)));
         for (start, end, index) in extents.chain(ends) {
             let (hole_start, hole_end) = (low.max(free_from), high.min(start));
@@ -110,7 +120,7 @@ impl Live {
                 entries.push(ShareEntry::Record(index));
             }
         }
-        AnnouncedShare { live: self, entries, next: 0 }
+        AnnouncedShare { live: self, takes, entries, next: 0 }
     }
 
     /// Generations and flags of the keys of a shard.
@@ -136,9 +146,7 @@ impl AnnouncedShare<'_> {
         {
             match entry {
                 ShareEntry::Removal(record) => part.removed.extend_from_slice(record),
-                ShareEntry::Record(index) => {
-                    part.records.extend_from_slice(self.live.record(index));
-                }
+                ShareEntry::Record(index) => self.add_record(index, &mut part.records),
                 ShareEntry::Free(offset, bytes) => {
                     part.free_offset.push(offset);
                     part.free_bytes.push(bytes);
@@ -150,6 +158,17 @@ impl AnnouncedShare<'_> {
         part.is_last = self.next == self.entries.len();
         part
     }
+
+    fn add_record(&self, index: usize, records: &mut Vec<u8>) {
+        let bytes = self.live.record(index);
+        let says_more = self.live.extents[index].flags & !Record::PINS != 0;
+        match Record::decode(bytes) {
+            Ok(record) if says_more && !self.takes.replica_counts => {
+                Record { flags: record.flags & Record::PINS, ..record }.encode(records);
+            }
+            _ => records.extend_from_slice(bytes),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,6 +177,8 @@ mod tests {
     use perigee_schemas::key_hash::shard_of;
     use perigee_schemas::record::{RecordOp, RecordPart};
     use perigee_schemas::{Identity, PartLayout};
+
+    const ALL: TakenRecords = TakenRecords { parts: true, replica_counts: true };
 
     #[test]
     fn shards_are_given_each_byte_once_in_order_of_offsets() {
@@ -180,7 +201,7 @@ mod tests {
         for from in [0, 300_000] {
             let mut covered = Vec::new();
             for shard in 0..shards {
-                let mut share = live.share(bytes, ShardPlace { shard, shards }, from, true);
+                let mut share = live.share(bytes, ShardPlace { shard, shards }, from, ALL);
                 let part = share.part();
                 assert!(part.is_last, "little enough for one part");
                 let mut rest = &part.records[..];
@@ -203,11 +224,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_older_master_is_given_the_places_of_parts_as_free() {
-        let layout = PartLayout { payload_bytes: 2_000, part_bytes: 1_000 };
-        let part = RecordPart { layout, checksum: 2, number: 0 };
-        let record = |offset, part| Record {
+    fn record(offset: u64, part: Option<RecordPart>) -> Record<'static> {
+        Record {
             op: RecordOp::Commit,
             flags: 0,
             checksum: 1,
@@ -219,12 +237,18 @@ mod tests {
             key: b"key",
             group: b"",
             part,
-        };
+        }
+    }
+
+    #[test]
+    fn an_older_master_is_given_the_places_of_parts_as_free() {
+        let layout = PartLayout { payload_bytes: 2_000, part_bytes: 1_000 };
+        let part = RecordPart { layout, checksum: 2, number: 0 };
         let records = [record(0, None), record(4096, Some(part))];
         let live = Live::new(records.into_iter());
         let only = ShardPlace { shard: 0, shards: 1 };
-        let taken = |takes_parts| {
-            let part = live.share(8192, only, 0, takes_parts).part();
+        let taken = |parts| {
+            let part = live.share(8192, only, 0, TakenRecords { parts, ..ALL }).part();
             let record = Record::decode(&part.records).unwrap();
             (part.records.len() > record.encoded_bytes(), part.free_offset, part.free_bytes)
         };
@@ -235,9 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn an_older_master_gets_records_as_it_knows_them() {
+        let flags = Record::HARD_PIN | Record::flags_of_replicas(3);
+        let live = Live::new(std::iter::once(Record { flags, ..record(0, None) }));
+        let only = ShardPlace { shard: 0, shards: 1 };
+        for (replica_counts, wanted) in [(true, flags), (false, Record::HARD_PIN)] {
+            let takes = TakenRecords { replica_counts, ..ALL };
+            let part = live.share(8192, only, 0, takes).part();
+            let given = Record::decode(&part.records).unwrap();
+            assert_eq!(given, Record { flags: wanted, ..record(0, None) });
+        }
+    }
+
+    #[test]
     fn an_empty_announcement_has_one_part() {
         let live = Live::new(std::iter::empty());
-        let mut share = live.share(4096, ShardPlace { shard: 0, shards: 1 }, 0, true);
+        let mut share = live.share(4096, ShardPlace { shard: 0, shards: 1 }, 0, ALL);
         let whole = AnnouncementPart {
             free_offset: vec![0],
             free_bytes: vec![4096],

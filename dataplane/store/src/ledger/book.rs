@@ -265,6 +265,7 @@ fn journal(segment_bytes: u64) -> Result<Journal<SealedLog>, JournalError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::announcement::TakenRecords;
     use super::*;
     use perigee_memory::Segment;
     use perigee_memory::segment::{Populate, SegmentOptions};
@@ -292,6 +293,7 @@ mod tests {
     }
 
     const ONLY: ShardPlace = ShardPlace { shard: 0, shards: 1 };
+    const ALL: TakenRecords = TakenRecords { parts: true, replica_counts: true };
 
     fn book() -> SegmentBook {
         let mut book = SegmentBook::new(Identity(1), BYTES).unwrap();
@@ -338,7 +340,7 @@ mod tests {
         let removed_before = |book: &mut SegmentBook, life| {
             let mut bytes = Vec::new();
             let live = book.announced((life, 0));
-            let part = live.share(BYTES, ONLY, 0, true).part();
+            let part = live.share(BYTES, ONLY, 0, ALL).part();
             bytes.extend_from_slice(&part.removed);
             book.begin(ONLY, life);
             book.end(0);

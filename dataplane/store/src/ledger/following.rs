@@ -2,7 +2,7 @@
 //! for, and records come from then on.
 //! Invariant: from the answer that says that records follow nothing is sent.
 
-use super::announcement::AnnouncedShare;
+use super::announcement::{AnnouncedShare, TakenRecords};
 use super::kept::Kept;
 use super::shard_place::ShardPlace;
 use perigee_port::{FrameBudget, Frames, connect};
@@ -130,13 +130,14 @@ impl<E: Environment> Dialler<E> {
             (book.id, book.bytes)
         };
         let body = follow_request(self.client, id, &kept.taken());
-        let (state, of, number, from, takes_parts) =
-            ask(frames, MessageKind::Follow, &body, |body| {
-                let reply = decode::<master::FollowReply<'_>>(body).map_err(io::Error::other)?;
-                let of = ShardPlace { shard: reply.shard(), shards: reply.shards() };
-                Ok((reply.state(), of, reply.number(), reply.announced(), reply.parts()))
-            })
-            .await?;
+        let (state, of, number, from, takes) = ask(frames, MessageKind::Follow, &body, |body| {
+            let reply = decode::<master::FollowReply<'_>>(body).map_err(io::Error::other)?;
+            let of = ShardPlace { shard: reply.shard(), shards: reply.shards() };
+            let takes =
+                TakenRecords { parts: reply.parts(), replica_counts: reply.replica_counts() };
+            Ok((reply.state(), of, reply.number(), reply.announced(), takes))
+        })
+        .await?;
         if of.shard >= of.shards {
             return Err(io::Error::other("The master has no such shard").into());
         }
@@ -147,7 +148,7 @@ impl<E: Environment> Dialler<E> {
             _ => return Err(NotFollowed::Unknown),
         }
         let live = kept.book.borrow_mut().announced((life, number));
-        self.announce(frames, id, live.share(bytes, of, from, takes_parts)).await?;
+        self.announce(frames, id, live.share(bytes, of, from, takes)).await?;
         Ok(of)
     }
 

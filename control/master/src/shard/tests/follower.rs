@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use perigee_schemas::Identity;
 use perigee_schemas::record::{Record, RecordOp};
 
 use super::*;
@@ -38,6 +39,30 @@ impl Follower {
             }
             assert_eq!(self.kept[&segment], complete_in(shard, segment), "of segment {segment}");
         }
+    }
+
+    /// What is kept of a segment, in order of offsets.
+    pub(super) fn records(&self, segment: u32) -> Vec<Record<'_>> {
+        let kept = self.kept.get(&segment).into_iter().flatten();
+        let mut records: Vec<Record<'_>> = kept
+            .map(|(generation, (offset, payload_bytes, checksum, client, flags, key, group))| {
+                Record {
+                    op: RecordOp::Commit,
+                    flags: *flags,
+                    checksum: *checksum,
+                    sequence: *generation,
+                    generation: *generation,
+                    offset: *offset,
+                    payload_bytes: *payload_bytes,
+                    client: Identity(*client),
+                    key,
+                    group,
+                    part: None,
+                }
+            })
+            .collect();
+        records.sort_by_key(|record| record.offset);
+        records
     }
 
     fn begin(&mut self, shard: &mut KeyShard, segment: u32) {
@@ -84,10 +109,11 @@ fn kept_of(record: &Record<'_>) -> Kept {
 
 fn complete_in(shard: &KeyShard, segment: u32) -> BTreeMap<u64, Kept> {
     let mut complete = BTreeMap::new();
-    for (_, object) in shard.keys.iter() {
+    for (number, object) in shard.keys.iter() {
         let flags = [(Flags::HARD_PIN, Record::HARD_PIN), (Flags::SOFT_PIN, Record::SOFT_PIN)];
         let flags = flags.iter().filter(|(own, _)| object.flags.has(*own));
-        let flags = flags.fold(0, |all, (_, wire)| all | wire);
+        let replicas = Record::flags_of_replicas(shard.wanted_replicas(number));
+        let flags = flags.fold(replicas, |all, (_, wire)| all | wire);
         let group = shard.groups.name(object.group).unwrap_or_default().as_bytes().to_vec();
         for id in shard.replicas.chain(object.first) {
             let replica = &shard.replicas[id];

@@ -142,6 +142,7 @@ pub(super) fn mount(client: Identity, mounting: &Mounting<'_>) -> Vec<u8> {
         generation: mounting.generation,
         announces: Some(builder.create_vector(&announces)),
         parts: true,
+        replica_counts: true,
     };
     let root = master::MountRequest::create(&mut builder, &args);
     finished(builder, root)
