@@ -14,7 +14,8 @@ use perigee_shard::{CallReply, Environment, Shard, ShardEnvironment, ShardOption
 use perigee_ssd::format::Labels;
 use perigee_ssd::log::NewObject;
 use perigee_ssd::{
-    Answer, Disk, DiskOptions, DiskSpec, ImageSource, Outgoing, StorageKey, WriteError, image,
+    Answer, Disk, DiskOptions, DiskSpec, FolderChoice, ImageSource, Outgoing, StorageKey,
+    WriteError, image,
 };
 
 use super::settings::DiskLoad;
@@ -86,6 +87,7 @@ impl DiskEnd {
         let running = started.recv_timeout(START_DEADLINE).map_err(|error| failed(&error))?;
         let options = DiskOptions {
             path: folder.path().to_owned(),
+            folder: FolderChoice::FirstFree,
             capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),

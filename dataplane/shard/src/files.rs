@@ -52,6 +52,10 @@ pub trait Files: Clone + 'static {
 
     /// Whether files in a folder can be opened past the page cache, found out by one trial.
     fn takes_direct(&self, path: &Path) -> impl Future<Output = io::Result<bool>>;
+
+    /// Why processes on different hosts may both get the lock of a file in a folder; none if they
+    /// cannot.
+    fn lock_refusal(&self, path: &Path) -> impl Future<Output = io::Result<Option<String>>>;
 }
 
 /// An open file. Clones share it; it is closed with the last one and its last operation.
@@ -73,5 +77,5 @@ pub trait File: Clone + 'static {
     ///
     /// # Errors
     /// The file system has no locks.
-    fn try_lock(&self) -> io::Result<bool>;
+    fn try_lock(&self) -> impl Future<Output = io::Result<bool>>;
 }

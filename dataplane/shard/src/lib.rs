@@ -21,6 +21,7 @@ pub mod heap;
 mod interruption;
 mod limits;
 mod local;
+mod lock_reach;
 mod mailbox;
 mod own_process;
 mod periodic;

@@ -3,6 +3,7 @@
 
 use crate::call::Call;
 use crate::files::{File, FileOptions, Files};
+use crate::lock_reach::lock_refusal;
 use crate::stream::ShardEnvironment;
 use perigee_reactor::{
     Completion, FileHandle, FileOperation, FileWork, Finished, Message, Operation, RingRegistration,
@@ -107,6 +108,11 @@ impl Files for ShardFiles {
         let path = path.to_owned();
         self.aside(move || try_direct(&path)).await
     }
+
+    async fn lock_refusal(&self, path: &Path) -> io::Result<Option<String>> {
+        let path = path.to_owned();
+        self.aside(move || lock_refusal(&path)).await
+    }
 }
 
 impl ShardFile {
@@ -149,16 +155,23 @@ impl File for ShardFile {
         }
     }
 
-    fn try_lock(&self) -> io::Result<bool> {
-        // SAFETY: the descriptor is open for as long as its handle.
-        let locked = unsafe { libc::flock(self.handle.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
-        match locked {
-            0 => Ok(true),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-                error => Err(error),
-            },
-        }
+    async fn try_lock(&self) -> io::Result<bool> {
+        // The server of a shared file system may be asked. A copy of the descriptor has the lock of
+        // the file that both are open for.
+        let file = self.handle.try_clone()?;
+        self.files.aside(move || try_lock(&file)).await
+    }
+}
+
+fn try_lock(file: &OwnedFd) -> io::Result<bool> {
+    // SAFETY: the descriptor is open for as long as this call.
+    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    match locked {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            error => Err(error),
+        },
     }
 }
 
@@ -294,10 +307,10 @@ mod tests {
             let options = FileOptions { create: true, direct: false };
             let first = files.open(&path, options).await.unwrap();
             let second = files.open(&path, options).await.unwrap();
-            assert!(first.try_lock().unwrap());
-            assert!(!second.try_lock().unwrap());
+            assert!(first.try_lock().await.unwrap());
+            assert!(!second.try_lock().await.unwrap());
             drop(first);
-            assert!(second.try_lock().unwrap());
+            assert!(second.try_lock().await.unwrap());
         });
     }
 

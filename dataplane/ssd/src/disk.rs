@@ -14,6 +14,7 @@ mod event;
 mod file_use;
 mod flow;
 mod folder;
+mod free_folder;
 mod health;
 mod lister;
 mod listing;
@@ -23,6 +24,7 @@ mod reader;
 mod registered_stages;
 mod scanning;
 mod segment_writer;
+mod shared_room;
 mod span;
 mod status;
 mod tombstone_queue;
@@ -34,7 +36,7 @@ pub use error::{ListError, OpenError, ReadError, WriteError};
 pub use event::{DiskEvent, OnDiskEvent};
 pub use health::DiskState;
 pub use listing::{ListCursor, ListedPage};
-pub use options::{DiskOptions, DiskSpec};
+pub use options::{DiskOptions, DiskSpec, FolderChoice};
 pub use status::{DiskCounters, DiskStatus};
 
 use crate::answer::{Answer, answer};
@@ -93,6 +95,22 @@ impl Disk {
             });
         }));
         opened
+    }
+
+    /// The folders in a path of these options that no process has, and that have what is of their
+    /// cluster and key, on the shard of `mailbox`. Nothing there is changed.
+    pub fn free_folders<E: Environment>(
+        mailbox: &E::Mailbox,
+        options: DiskOptions,
+    ) -> Answer<Result<Vec<PathBuf>, OpenError>> {
+        let (promise, found) = answer();
+        mailbox.post(Box::new(move |environment: &E| {
+            let own = environment.clone();
+            environment.spawn(async move {
+                promise.give(free_folder::free_folders(&own, &options).await);
+            });
+        }));
+        found
     }
 
     /// Whether bytes can be written below a path and read again, on the shard of `mailbox`. Nothing

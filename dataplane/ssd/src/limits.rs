@@ -104,3 +104,13 @@ pub(crate) const SEGMENTS_WANTED: u64 = 8;
 pub(crate) const SEGMENTS_MIN: u64 = 2;
 /// Times that a folder is looked for while other processes take those that were found.
 pub(crate) const FOLDER_TRIES: usize = 8;
+/// Folders of a path that one look for free ones tries, at most.
+pub(crate) const FOLDERS_SURVEYED_MAX: usize = 256;
+/// Memory for what such a look reads.
+pub(crate) const SURVEY_BYTES: usize = 64 << 10;
+/// Parts of a bound for all folders of a path, of which a disk without a limit of its own has one.
+pub(crate) const ROOM_SHARES: u64 = 8;
+/// Looks at whether another process still adds to what folders of a path may use...
+pub(crate) const ROOM_TRIES: usize = 100;
+/// ... and the pause between two of them.
+pub(crate) const ROOM_PAUSE: Duration = Duration::from_millis(50);

@@ -98,6 +98,10 @@ impl Files for SimulatedFiles {
     async fn takes_direct(&self, _: &Path) -> io::Result<bool> {
         self.call(|_| true).await
     }
+
+    async fn lock_refusal(&self, _: &Path) -> io::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 impl SimulatedFile {
@@ -138,7 +142,7 @@ impl File for SimulatedFile {
         self.ask(DiskWork::Allocate(bytes)).await.0.map(drop)
     }
 
-    fn try_lock(&self) -> io::Result<bool> {
+    async fn try_lock(&self) -> io::Result<bool> {
         let OpenFile { world, host, file, opened, .. } = &*self.0;
         Ok(world.core().disk(*host).lock(*file, *opened))
     }

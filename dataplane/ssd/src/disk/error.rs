@@ -31,10 +31,18 @@ pub enum OpenError {
         /// Why.
         source: SuperblockError,
     },
+    /// Two processes could have one folder.
+    #[error("{path} cannot be shared: {reason}", path = path.display())]
+    Locks {
+        /// The directory.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// There is too little room for a log.
     #[error(
         "{path}: {capacity_bytes} bytes can be used, and a log needs at least {needed_bytes}: raise the limit of the \
-         disk, or free space",
+         disk or the quota of its directory, or free space",
         path = path.display()
     )]
     TooSmall {

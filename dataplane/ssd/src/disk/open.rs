@@ -1,36 +1,32 @@
-//! Opening a disk: which folder, how large, what is in it.
+//! Opening a disk: how large it is, what is in it.
 //! Invariant: a folder is touched only under its lock, and only if it is of this cluster and
 //! version or was never used; nothing is removed but segments that verify as ours.
 
 use super::door::{Door, ShardDoor};
 use super::driver::DiskDriver;
 use super::error::OpenError;
-use super::folder::{
-    DiskFolder, FileOf, SUPERBLOCK, create_folder, folder_name, is_folder_name, slot_of,
-};
-use super::options::{DiskOptions, DiskSpec};
+use super::folder::{DiskFolder, create_folder};
+use super::free_folder::{slots_of, take_folder};
+use super::options::{DiskOptions, DiskSpec, FolderChoice};
 use super::scanning::scan_all;
+use super::shared_room::SharedRoom;
 use super::status::DiskCells;
 use crate::cipher::LogKey;
-use crate::format::{SUPERBLOCK_FILE_BYTES, Superblock, SuperblockError};
+use crate::format::Superblock;
 use crate::limits::{
-    CLUSTER_BYTES_MAX, FOLDER_TRIES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_BYTES_USUAL,
-    SEGMENTS_MAX, SEGMENTS_MIN, SEGMENTS_WANTED, STAGE_BYTES_MAX,
+    CLUSTER_BYTES_MAX, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_BYTES_USUAL, SEGMENTS_MAX,
+    SEGMENTS_MIN, SEGMENTS_WANTED, STAGE_BYTES_MAX,
 };
 use crate::log::Log;
 use crate::recovery::{Found, Recovery, Survivor};
 use crate::stage::StagePool;
-use perigee_schemas::Identity;
-use perigee_shard::{Environment, File, FileOptions, Files};
+use perigee_shard::{Environment, Files};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The door of a disk, what any thread sees of it, what it is, and what was found on it.
 pub(super) type Opened = (Arc<dyn Door>, Arc<DiskCells>, DiskSpec, Vec<Survivor>);
-
-/// A folder whose lock is held, and its superblock if it has one.
-type Locked<E> = (DiskFolder<E>, Option<Superblock>);
 
 pub(super) async fn open<E: Environment>(
     environment: &E,
@@ -41,27 +37,35 @@ pub(super) async fn open<E: Environment>(
     }
     let files = environment.files();
     let path = &options.path;
+    if options.folder != FolderChoice::FirstFree {
+        check_locks(&files, &options).await?;
+    }
     let created = create_folder(&files, path).await;
     created.map_err(|error| OpenError::io(path, "make the folder", error))?;
     let direct = takes_direct(&files, path).await?;
     let stages = StagePool::new(STAGE_BYTES_MAX);
     let stages = stages.map_err(|error| OpenError::Memory(Arc::new(error)))?;
-    let (folder, known) = lock_folder(environment, &options, direct, &stages).await?;
+    let (folder, known) = take_folder(environment, &options, direct, &stages).await?;
     let disk = known.as_ref().map_or_else(|| folder.identity(), |known| known.disk);
     let key = options.key.as_ref().map(|key| LogKey::new(key, disk));
-    if let Some(known) = &known {
-        check_key(key.as_ref(), known)
-            .map_err(|source| OpenError::Superblock { folder: folder.path.clone(), source })?;
-    }
     let slots = slots_of(&folder).await?;
-    let found = (known.as_ref(), key.as_ref().map(LogKey::check));
-    let superblock = sized(&options, &folder, found, slots.len() as u64).await?;
+    // Held until what this disk may use is written down.
+    let room = SharedRoom::of(environment, &options, &folder, &stages).await?;
+    let superblock = match (&options.folder, &known) {
+        // Nothing is written there before its last owner is known to have gone.
+        (FolderChoice::Found(_), Some(known)) => known.clone(),
+        _ => {
+            let found = (known.as_ref(), key.as_ref().map(LogKey::check));
+            sized(&options, &folder, found, (slots.len() as u64, room.as_ref())).await?
+        }
+    };
     if known.as_ref() != Some(&superblock) {
         let writing = folder.write_superblock(&stages, &superblock).await;
         writing.map_err(|error| OpenError::io(&folder.path, "write its superblock", error))?;
         let named = folder.files.sync_folder(&folder.path).await;
         named.map_err(|error| OpenError::io(&folder.path, "sync it", error))?;
     }
+    drop(room);
     let folder = Rc::new(folder);
     let scanned = (&superblock, key.as_ref());
     let found = scan_all(environment, &folder, &stages, scanned, slots).await?;
@@ -78,21 +82,21 @@ pub(super) async fn try_path<E: Environment>(
     takes_direct(&environment.files(), path).await.map(drop)
 }
 
+/// Whether hosts see each other's locks in a path that they share. The folder above it is there, or
+/// is not mounted.
+async fn check_locks<F: Files>(files: &F, options: &DiskOptions) -> Result<(), OpenError> {
+    let above = options.path.parent().unwrap_or(&options.path);
+    let refusal = files.lock_refusal(above).await;
+    match refusal.map_err(|error| OpenError::io(above, "find it", error))? {
+        None => Ok(()),
+        Some(reason) => Err(OpenError::Locks { path: above.to_owned(), reason }),
+    }
+}
+
 /// Whether files of a folder go past the page cache, from one trial write.
 async fn takes_direct<F: Files>(files: &F, path: &Path) -> Result<bool, OpenError> {
     let direct = files.takes_direct(path).await;
     direct.map_err(|error| OpenError::io(path, "write a file in it", error))
-}
-
-/// Whether what is in a folder is encrypted with this key, or with none if there is none.
-fn check_key(key: Option<&LogKey>, known: &Superblock) -> Result<(), SuperblockError> {
-    match (key, known.key_check) {
-        (None, None) => Ok(()),
-        (None, Some(_)) => Err(SuperblockError::NoKey),
-        (Some(_), None) => Err(SuperblockError::NotEncrypted),
-        (Some(key), Some(check)) if key.check() == check => Ok(()),
-        (Some(_), Some(_)) => Err(SuperblockError::OtherKey),
-    }
 }
 
 /// Starts the tasks of a disk.
@@ -139,93 +143,12 @@ fn begin<E: Environment>(
     (door, cells, spec, survivors)
 }
 
-/// The first folder of the path that no other process has; a new one if there is none. Processes
-/// that look for a folder at the same moment may take each other's new one; then they look again.
-async fn lock_folder<E: Environment>(
-    environment: &E,
-    options: &DiskOptions,
-    direct: bool,
-    stages: &Arc<StagePool>,
-) -> Result<Locked<E>, OpenError> {
-    let mut folder = options.path.clone();
-    for _ in 0..FOLDER_TRIES {
-        if let Some(locked) = lock_any(environment, options, direct, stages).await? {
-            return Ok(locked);
-        }
-        folder = options.path.join(folder_name(identity(environment)));
-        let created = create_folder(&environment.files(), &folder).await;
-        created.map_err(|error| OpenError::io(&folder, "make the folder", error))?;
-        if let Some(locked) = lock(environment, &folder, options, direct, stages).await? {
-            return Ok(locked);
-        }
-    }
-    Err(OpenError::io(folder, "lock it", std::io::ErrorKind::WouldBlock.into()))
-}
-
-/// The first folder that is there and that no other process has.
-async fn lock_any<E: Environment>(
-    environment: &E,
-    options: &DiskOptions,
-    direct: bool,
-    stages: &Arc<StagePool>,
-) -> Result<Option<Locked<E>>, OpenError> {
-    let path = &options.path;
-    let names = environment.files().list(path).await;
-    let names = names.map_err(|error| OpenError::io(path, "list it", error))?;
-    for name in names.iter().filter(|name| is_folder_name(name)) {
-        if let Some(locked) = lock(environment, &path.join(name), options, direct, stages).await? {
-            return Ok(Some(locked));
-        }
-    }
-    Ok(None)
-}
-
-fn identity<E: Environment>(environment: &E) -> Identity {
-    Identity(u128::from(environment.random()) << 64 | u128::from(environment.random()))
-}
-
-/// Takes a folder unless another process has it.
-async fn lock<E: Environment>(
-    environment: &E,
-    path: &Path,
-    options: &DiskOptions,
-    direct: bool,
-    stages: &Arc<StagePool>,
-) -> Result<Option<Locked<E>>, OpenError> {
-    let at = |step| move |error| OpenError::io(path.join(SUPERBLOCK), step, error);
-    let how = FileOptions { create: true, direct };
-    let opened = environment.files().open(&path.join(SUPERBLOCK), how).await;
-    let file: FileOf<E> = opened.map_err(at("open it"))?;
-    if !file.try_lock().map_err(at("lock it"))? {
-        return Ok(None);
-    }
-    let reading = DiskFolder::read(environment, stages, &file, SUPERBLOCK_FILE_BYTES, 0).await;
-    let (stage, found) = reading.map_err(at("read it"))?;
-    let bytes = stage.as_slice(0, found);
-    let folder = DiskFolder::new(environment, path, direct, file);
-    // A process that died while it made the folder has left nothing in it.
-    if bytes.iter().all(|byte| *byte == 0) && slots_of(&folder).await?.is_empty() {
-        return Ok(Some((folder, None)));
-    }
-    match Superblock::choose(bytes, &options.cluster) {
-        Ok(superblock) => Ok(Some((folder, Some(superblock)))),
-        Err(source) => Err(OpenError::Superblock { folder: path.to_owned(), source }),
-    }
-}
-
-/// The files of segments in a folder.
-async fn slots_of<E: Environment>(folder: &DiskFolder<E>) -> Result<Vec<u32>, OpenError> {
-    let names = folder.files.list(&folder.path).await;
-    let names = names.map_err(|error| OpenError::io(&folder.path, "list it", error))?;
-    Ok(names.iter().filter_map(|name| slot_of(name)).collect())
-}
-
 /// The superblock with as many segments as the setting and the free space allow.
 async fn sized<E: Environment>(
     options: &DiskOptions,
     folder: &DiskFolder<E>,
     (known, key_check): (Option<&Superblock>, Option<u128>),
-    files: u64,
+    (files, room): (u64, Option<&SharedRoom<E>>),
 ) -> Result<Superblock, OpenError> {
     let free = folder.files.free_bytes(&folder.path).await;
     let free =
@@ -236,6 +159,10 @@ async fn sized<E: Environment>(
     let capacity_bytes = match options.capacity_bytes {
         0 => usable,
         limit => limit.min(usable),
+    };
+    let capacity_bytes = match room {
+        Some(room) => room.bound(capacity_bytes, options.capacity_bytes, known),
+        None => capacity_bytes,
     };
     let segment_bytes = match known {
         Some(known) => known.segment_bytes,

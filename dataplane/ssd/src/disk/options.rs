@@ -7,11 +7,29 @@ use perigee_schemas::Identity;
 use std::fmt;
 use std::path::PathBuf;
 
+/// Which folder of its path a disk has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FolderChoice {
+    /// The first one that no other process has, a new one if there is none. One of another cluster
+    /// or key is refused.
+    #[default]
+    FirstFree,
+    /// The same in a path that many hosts have: what is not of this cluster and key is left alone.
+    FirstOfOurs {
+        /// Most bytes of all folders there; 0 for no bound.
+        bytes_of_all: u64,
+    },
+    /// One that is there, as it is. Nothing is written there before an object or a void copy is.
+    Found(PathBuf),
+}
+
 /// Where a disk lies and what it may use.
 #[derive(Clone)]
 pub struct DiskOptions {
     /// Folder of the user, in which the disk has a folder of its own.
     pub path: PathBuf,
+    /// Which folder there it has.
+    pub folder: FolderChoice,
     /// Most bytes of its files; 0 for nine tenths of what is free and of what it has already.
     pub capacity_bytes: u64,
     /// Bytes of a segment; 0 to have them chosen. A folder that is there keeps its own.

@@ -8,10 +8,10 @@ use perigee_shard::{Shard, ShardEnvironment, ShardOptions};
 use perigee_ssd::format::Labels;
 use perigee_ssd::log::NewObject;
 use perigee_ssd::{
-    Disk, DiskEvent, DiskOptions, DiskPiece, ImageSource, ListCursor, OpenError, OpenedDisk,
-    Outgoing, ReadError, StorageKey, image,
+    Disk, DiskEvent, DiskOptions, DiskPiece, FolderChoice, ImageSource, ListCursor, OpenError,
+    OpenedDisk, Outgoing, ReadError, StorageKey, image,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ impl Host {
         let events = self.events.clone();
         DiskOptions {
             path: path.to_owned(),
+            folder: FolderChoice::FirstFree,
             capacity_bytes,
             segment_bytes: 0,
             cluster: "tests".to_owned(),
@@ -64,6 +65,15 @@ impl Host {
     pub(crate) fn try_open(&self, options: DiskOptions) -> Result<OpenedDisk, OpenError> {
         let mailbox = self.shard.as_ref().unwrap().mailbox();
         Disk::open::<ShardEnvironment>(&mailbox, options).wait(LONG).unwrap()
+    }
+
+    /// Free folders, in their order.
+    pub(crate) fn free_folders(&self, options: DiskOptions) -> Vec<PathBuf> {
+        let mailbox = self.shard.as_ref().unwrap().mailbox();
+        let found = Disk::free_folders::<ShardEnvironment>(&mailbox, options).wait(LONG);
+        let mut found = found.unwrap().unwrap();
+        found.sort();
+        found
     }
 
     pub(crate) fn open(&self, path: &Path, capacity_bytes: u64) -> OpenedDisk {

@@ -7,3 +7,4 @@ mod folder;
 mod host;
 mod kills;
 mod listing;
+mod shared;

@@ -11,7 +11,7 @@ use crate::limits::{DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT};
 use perigee_activity::DiskPage;
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
-use perigee_ssd::{DiskOptions, OpenedDisk, Unanswered};
+use perigee_ssd::{DiskOptions, FolderChoice, OpenedDisk, Unanswered};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +49,7 @@ impl Opener {
         let signal = self.context.signal.clone();
         let opened = shard.open(DiskOptions {
             path: path.to_owned(),
+            folder: FolderChoice::FirstFree,
             capacity_bytes: self.settings.capacity_bytes,
             segment_bytes: self.settings.segment_bytes,
             cluster: self.settings.cluster.clone(),

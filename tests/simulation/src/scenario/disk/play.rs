@@ -6,7 +6,7 @@ use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
 use crate::world::World;
-use perigee_ssd::{DiskEvent, DiskOptions, StorageKey};
+use perigee_ssd::{DiskEvent, DiskOptions, FolderChoice, StorageKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +82,7 @@ impl Play {
         let events = self.events.clone();
         DiskOptions {
             path: "/ssd".into(),
+            folder: FolderChoice::FirstFree,
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),

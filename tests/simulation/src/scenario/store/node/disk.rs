@@ -15,7 +15,7 @@ use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone}
 use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_shard::Environment;
-use perigee_ssd::{Answer, Disk, DiskOptions, OpenedDisk, StorageKey, Unanswered};
+use perigee_ssd::{Answer, Disk, DiskOptions, FolderChoice, OpenedDisk, StorageKey, Unanswered};
 use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, Writer};
 use perigee_store::ledger::VoidCopies;
 use perigee_transfer::SegmentTable;
@@ -118,6 +118,7 @@ impl Node {
         let rings = life.bell.rings.clone();
         let options = DiskOptions {
             path: "/ssd".into(),
+            folder: FolderChoice::FirstFree,
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
