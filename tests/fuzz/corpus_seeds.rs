@@ -419,6 +419,7 @@ fn ping() -> Vec<u8> {
         mounts: 1,
         usable_bytes: Some(b.create_vector(&[1u64 << 20])),
         disks: Some(b.create_vector(&[report])),
+        asks_shared: true,
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
     finished(b, root)

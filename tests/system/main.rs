@@ -47,6 +47,8 @@ mod one_request;
 mod ports_in_use;
 #[cfg(all(test, feature = "store"))]
 mod repairs;
+#[cfg(all(test, feature = "store"))]
+mod shared_directory;
 #[cfg(test)]
 mod shutdown;
 #[cfg(all(test, feature = "store"))]

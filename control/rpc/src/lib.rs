@@ -16,7 +16,7 @@ mod request;
 mod returns;
 
 pub use client::disks::{EndedDemotion, FoundCopy};
-pub use client::membership::Pong;
+pub use client::membership::{OfferedDirectory, Pong};
 pub use client::moves::EndedMove;
 pub use client::objects::{AskedReplicas, LookupPurpose};
 pub use client::tasks::{Task, TaskKind, TaskRefusal, TaskSpec, TaskState};

@@ -8,12 +8,15 @@ mod build;
 mod events;
 mod interface;
 mod quotas;
+mod shared;
 pub mod table;
 
 use perigee_events::EventSettings;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 use perigee_master::{HeatSettings, OffloadSettings, PolicyName, PromotionSettings};
 use std::path::PathBuf;
+
+pub use shared::SharedDirectory;
 
 /// Everything the master needs to know to start.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +39,8 @@ pub struct MasterConfig {
     pub eviction: EvictionConfig,
     /// What goes to the SSDs of owners and when; nothing if `None`.
     pub offload: Option<OffloadSettings>,
+    /// Where clients have disks beside their own, if there is such a place.
+    pub shared: Option<SharedDirectory>,
     /// Whether objects come back from there to memory.
     pub promotion: Option<PromotionSettings>,
     /// Whether objects that lost a replica with its node get another one.

@@ -82,24 +82,33 @@ fn mismatch(detail: &str) -> PyErr {
     ))
 }
 
-/// The disks that are asked for, and a notice if a path or a key is given for none.
+/// The disks that are asked for, or else the directory that all hosts share, and a notice of what
+/// has no effect.
 fn disks(
     is_wanted: bool,
     path: &str,
     key_file: &str,
 ) -> Result<(Option<DiskSettings>, Vec<String>), SetupError> {
+    let variables = Variables::new(&Variables::of_process);
     if is_wanted {
-        let variables = Variables::new(&Variables::of_process);
         let read = DiskSettings::read(path, key_file, &variables);
         let settings = read.map_err(|error| invalid(format!("setup(): {error}")))?;
         return Ok((Some(settings), Vec::new()));
     }
-    let given = [("ssd_offload_path", path), ("ssd_key_file", key_file)];
-    let given = given.into_iter().filter(|(_, value)| !value.is_empty());
-    let notices = given.map(|(name, _)| {
-        format!("setup({name}=...) has no effect without enable_ssd_offload=True")
+    let mut notices = Vec::new();
+    if !path.is_empty() {
+        notices.push(
+            "setup(ssd_offload_path=...) has no effect without enable_ssd_offload=True".to_owned(),
+        );
+    }
+    let shared = DiskSettings::read_shared(key_file, &variables);
+    // A master without a shared directory needs none of it.
+    let shared = shared.inspect_err(|error| {
+        notices.push(format!(
+            "setup(): no directory that all hosts share is used, if the master has one: {error}"
+        ));
     });
-    Ok((None, notices.collect()))
+    Ok((shared.ok(), notices))
 }
 
 /// A client that lends nothing, on the host of `server_address`, of the tenant of the node daemon

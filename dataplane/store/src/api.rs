@@ -177,8 +177,9 @@ pub struct StoreConfig {
     pub tenant_id: String,
     /// Serve `/health` and `/metrics` on this port.
     pub http_port: Option<u16>,
-    /// Disks for objects that memory has no room for; `None` for none. They are used only if the
-    /// master has `--enable_offload`.
+    /// Disks for objects that memory has no room for, with the directory that all hosts share if
+    /// the master has one; `None` for none of all these. They are used only if the master has
+    /// `--enable_offload` or `--root_fs_dir`.
     pub disks: Option<DiskSettings>,
 }
 

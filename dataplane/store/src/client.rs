@@ -204,7 +204,11 @@ impl Store {
             self.master.mount(&none, true, number)?;
         }
         if let Some(disks) = &self.config.disks {
-            self.disks.open(disks)?;
+            let shared = match self.config.global_segment_bytes {
+                0 => None,
+                _ => self.master.shared_directory()?,
+            };
+            self.disks.open(disks, shared.as_ref())?;
         }
         self.registration.publish(&self.donation)?;
         let heartbeat = Heartbeat::start(

@@ -1,5 +1,6 @@
 //! The disks of a client: opened with it, announced to the master, written to and cleaned by two
-//! threads of their own; a third one opens those again that have failed.
+//! threads of their own; a third one opens those again that have failed, and takes over what
+//! clients that have gone had in the directory that all hosts share.
 //!
 //! Objects of the client's memory are written to them before they are evicted. The master decides
 //! which; it alone knows where the copies lie. The invariant: a copy that the master refuses when
@@ -7,6 +8,7 @@
 //! disk that fails, at the start or later, is not used until it is open again; memory goes on
 //! without it.
 
+mod adoption;
 mod announcement;
 mod context;
 mod demotion;
@@ -19,6 +21,7 @@ mod place;
 mod retry;
 mod settings;
 mod shard;
+mod shared_place;
 mod signal;
 mod writer;
 
@@ -37,10 +40,11 @@ use futures_lite::future::block_on;
 use on_thread::OnThread;
 use opener::{Opener, ServedDisk};
 use perigee_metrics::DiskNumbers;
-use perigee_rpc::{DiskReport, MasterClient};
+use perigee_rpc::{DiskReport, MasterClient, OfferedDirectory};
 use perigee_schemas::Status;
 use perigee_shard::poll_interruption;
-use place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage};
+use place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage, PlaceUse};
+use shared_place::SharedPlace;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,13 +79,32 @@ impl Disks {
         Self { context: Arc::new(context), ended: Mutex::default() }
     }
 
-    /// Opens the disks and begins to serve and to fill them. One that cannot be used is left out,
-    /// the log says why, and it is tried again later.
+    /// Opens the disks and begins to serve and to fill them, with one in the directory that all
+    /// hosts share if there is one. One that cannot be used is left out, the log says why, and it
+    /// is tried again later.
     ///
     /// # Errors
     /// The data port or a thread is not to be had, or the master does not answer.
-    pub(crate) fn open(&self, settings: &DiskSettings) -> Result<(), StoreError> {
-        let opener = Opener { context: self.context.clone(), settings: settings.clone() };
+    pub(crate) fn open(
+        &self,
+        settings: &DiskSettings,
+        offered: Option<&OfferedDirectory>,
+    ) -> Result<(), StoreError> {
+        let shared = offered.and_then(SharedPlace::of);
+        if offered.is_some() && shared.is_none() {
+            tracing::warn!(
+                ?offered,
+                "The shared directory of the master is no path that can be used"
+            );
+        }
+        let settings = match &shared {
+            Some(shared) if !settings.paths.contains(&shared.path) => settings.with_one_more(),
+            _ => settings.clone(),
+        };
+        if settings.paths.is_empty() && shared.is_none() {
+            return Ok(());
+        }
+        let opener = Opener { context: self.context.clone(), settings, shared };
         let owned = self.open_all(&opener)?;
         if !owned.is_empty() && !self.mount()? {
             self.context.leave();
@@ -102,7 +125,10 @@ impl Disks {
     /// Opens all disks side by side; those that can be used.
     fn open_all(&self, opener: &Opener) -> Result<Vec<OwnedDisk>, StoreError> {
         let mut places = self.context.places();
-        places.extend(opener.settings.paths.iter().map(|path| DiskPlace::new(path)));
+        let shared = opener.shared.as_ref().map(|shared| &shared.path);
+        let named = opener.settings.paths.iter().filter(|path| Some(*path) != shared);
+        places.extend(named.map(|path| DiskPlace::new(path, PlaceUse::Named)));
+        places.extend(shared.map(|path| DiskPlace::new(path, PlaceUse::Shared)));
         places.iter_mut().for_each(|place| opener.begin(place));
         let mut owned = Vec::with_capacity(places.len());
         for place in places.iter_mut() {

@@ -92,6 +92,15 @@ pub(crate) const DISK_RETRY_MIN: Duration = Duration::from_secs(5);
 pub(crate) const DISK_RETRY_MAX: Duration = Duration::from_secs(300);
 /// How long a disk tries by itself to write again before it is opened again instead.
 pub(crate) const DISK_READ_ONLY_MAX: Duration = Duration::from_secs(75);
+/// Pause between two looks for folders in a shared directory whose clients have gone, give or take
+/// a quarter.
+pub(crate) const ADOPTION_LOOK: Duration = Duration::from_secs(10);
+/// For how long a folder is left alone that the master does not give.
+pub(crate) const ADOPTION_REFUSED: Duration = Duration::from_secs(60);
+/// Folders of others that a client takes over after one look, so that all clients get some...
+pub(crate) const ADOPTIONS_PER_LOOK: usize = 2;
+/// ... and that it has at a time.
+pub(crate) const ADOPTED_DISKS_MAX: usize = 8;
 /// Pause between two looks at the disks while one is opened or closed, and otherwise.
 pub(crate) const DISK_LOOK_SOON: Duration = Duration::from_millis(100);
 pub(crate) const DISK_LOOK: Duration = Duration::from_secs(1);

@@ -4874,6 +4874,7 @@ impl<'a> PingRequest<'a> {
   pub const VT_MOUNTS: ::flatbuffers::VOffsetT = 12;
   pub const VT_USABLE_BYTES: ::flatbuffers::VOffsetT = 14;
   pub const VT_DISKS: ::flatbuffers::VOffsetT = 16;
+  pub const VT_ASKS_SHARED: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4892,6 +4893,7 @@ impl<'a> PingRequest<'a> {
     if let Some(x) = args.usable_bytes { builder.add_usable_bytes(x); }
     if let Some(x) = args.segment_low { builder.add_segment_low(x); }
     if let Some(x) = args.segment_high { builder.add_segment_high(x); }
+    builder.add_asks_shared(args.asks_shared);
     builder.finish()
   }
 
@@ -4950,6 +4952,14 @@ impl<'a> PingRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport>>>>(PingRequest::VT_DISKS, None)}
   }
+  /// The client asks for the directory that all hosts share.
+  #[inline]
+  pub fn asks_shared(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PingRequest::VT_ASKS_SHARED, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingRequest<'_> {
@@ -4965,6 +4975,7 @@ impl ::flatbuffers::Verifiable for PingRequest<'_> {
      .visit_field::<u64>("mounts", Self::VT_MOUNTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("usable_bytes", Self::VT_USABLE_BYTES, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("disks", Self::VT_DISKS, false)?
+     .visit_field::<bool>("asks_shared", Self::VT_ASKS_SHARED, false)?
      .finish();
     Ok(())
   }
@@ -4977,6 +4988,7 @@ pub struct PingRequestArgs<'a> {
     pub mounts: u64,
     pub usable_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub disks: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
+    pub asks_shared: bool,
 }
 impl<'a> Default for PingRequestArgs<'a> {
   #[inline]
@@ -4989,6 +5001,7 @@ impl<'a> Default for PingRequestArgs<'a> {
       mounts: 0,
       usable_bytes: None,
       disks: None,
+      asks_shared: false,
     }
   }
 }
@@ -5027,6 +5040,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_DISKS, disks);
   }
   #[inline]
+  pub fn add_asks_shared(&mut self, asks_shared: bool) {
+    self.fbb_.push_slot::<bool>(PingRequest::VT_ASKS_SHARED, asks_shared, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingRequestBuilder {
@@ -5051,6 +5068,7 @@ impl ::core::fmt::Debug for PingRequest<'_> {
       ds.field("mounts", &self.mounts());
       ds.field("usable_bytes", &self.usable_bytes());
       ds.field("disks", &self.disks());
+      ds.field("asks_shared", &self.asks_shared());
       ds.finish()
   }
 }
@@ -5243,6 +5261,9 @@ impl<'a> PingReply<'a> {
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 6;
   pub const VT_HAS_MOVES: ::flatbuffers::VOffsetT = 8;
   pub const VT_HAS_DISK_WORK: ::flatbuffers::VOffsetT = 10;
+  pub const VT_SHARED_PATH: ::flatbuffers::VOffsetT = 12;
+  pub const VT_SHARED_CLUSTER: ::flatbuffers::VOffsetT = 14;
+  pub const VT_SHARED_BYTES: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -5251,10 +5272,13 @@ impl<'a> PingReply<'a> {
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args PingReplyArgs
+    args: &'args PingReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<PingReply<'bldr>> {
     let mut builder = PingReplyBuilder::new(_fbb);
+    builder.add_shared_bytes(args.shared_bytes);
     builder.add_epoch(args.epoch);
+    if let Some(x) = args.shared_cluster { builder.add_shared_cluster(x); }
+    if let Some(x) = args.shared_path { builder.add_shared_path(x); }
     builder.add_has_disk_work(args.has_disk_work);
     builder.add_has_moves(args.has_moves);
     builder.add_state(args.state);
@@ -5293,6 +5317,30 @@ impl<'a> PingReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PingReply::VT_HAS_DISK_WORK, Some(false)).unwrap()}
   }
+  /// Only if it was asked for. A directory that is the same on all hosts, in which clients have folders for disks below the
+  /// name of the cluster; none if there is no such directory.
+  #[inline]
+  pub fn shared_path(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PingReply::VT_SHARED_PATH, None)}
+  }
+  #[inline]
+  pub fn shared_cluster(&self) -> Option<&'a str> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(PingReply::VT_SHARED_CLUSTER, None)}
+  }
+  /// Most bytes of all folders there; 0 for no bound.
+  #[inline]
+  pub fn shared_bytes(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(PingReply::VT_SHARED_BYTES, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingReply<'_> {
@@ -5305,17 +5353,23 @@ impl ::flatbuffers::Verifiable for PingReply<'_> {
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<bool>("has_moves", Self::VT_HAS_MOVES, false)?
      .visit_field::<bool>("has_disk_work", Self::VT_HAS_DISK_WORK, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("shared_path", Self::VT_SHARED_PATH, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("shared_cluster", Self::VT_SHARED_CLUSTER, false)?
+     .visit_field::<u64>("shared_bytes", Self::VT_SHARED_BYTES, false)?
      .finish();
     Ok(())
   }
 }
-pub struct PingReplyArgs {
+pub struct PingReplyArgs<'a> {
     pub state: u8,
     pub epoch: u64,
     pub has_moves: bool,
     pub has_disk_work: bool,
+    pub shared_path: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub shared_cluster: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub shared_bytes: u64,
 }
-impl<'a> Default for PingReplyArgs {
+impl<'a> Default for PingReplyArgs<'a> {
   #[inline]
   fn default() -> Self {
     PingReplyArgs {
@@ -5323,6 +5377,9 @@ impl<'a> Default for PingReplyArgs {
       epoch: 0,
       has_moves: false,
       has_disk_work: false,
+      shared_path: None,
+      shared_cluster: None,
+      shared_bytes: 0,
     }
   }
 }
@@ -5349,6 +5406,18 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingReplyBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<bool>(PingReply::VT_HAS_DISK_WORK, has_disk_work, false);
   }
   #[inline]
+  pub fn add_shared_path(&mut self, shared_path: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingReply::VT_SHARED_PATH, shared_path);
+  }
+  #[inline]
+  pub fn add_shared_cluster(&mut self, shared_cluster: ::flatbuffers::WIPOffset<&'b  str>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingReply::VT_SHARED_CLUSTER, shared_cluster);
+  }
+  #[inline]
+  pub fn add_shared_bytes(&mut self, shared_bytes: u64) {
+    self.fbb_.push_slot::<u64>(PingReply::VT_SHARED_BYTES, shared_bytes, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingReplyBuilder {
@@ -5370,6 +5439,9 @@ impl ::core::fmt::Debug for PingReply<'_> {
       ds.field("epoch", &self.epoch());
       ds.field("has_moves", &self.has_moves());
       ds.field("has_disk_work", &self.has_disk_work());
+      ds.field("shared_path", &self.shared_path());
+      ds.field("shared_cluster", &self.shared_cluster());
+      ds.field("shared_bytes", &self.shared_bytes());
       ds.finish()
   }
 }

@@ -27,6 +27,17 @@ pub struct Pong {
     pub epoch: u64,
 }
 
+/// A directory that is the same on all hosts, in which clients have disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfferedDirectory {
+    /// Its path on each host.
+    pub path: String,
+    /// The cluster whose objects they keep, and the name of its folder.
+    pub cluster: String,
+    /// Most bytes of all of them; 0 for no bound.
+    pub bytes: u64,
+}
+
 impl MasterClient {
     /// Mounts segments by a request of this number, see [`LentSegments::mounts`]; one verdict per
     /// segment.
@@ -97,6 +108,7 @@ impl MasterClient {
                 mounts: holdings.mounts,
                 usable_bytes: Some(usable),
                 disks: Some(disks),
+                asks_shared: false,
             };
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);
@@ -109,6 +121,35 @@ impl MasterClient {
                 has_disk_work: reply.has_disk_work(),
                 epoch: reply.epoch(),
             })
+        })
+    }
+
+    /// The directory that all hosts share, if the master has one. To be asked before any disk is
+    /// open. Waits at most [`PING_DEADLINE`].
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn shared_directory(&self) -> Result<Option<OfferedDirectory>, CallError> {
+        let client = self.options.client;
+        let encode = |builder: &mut Builder| {
+            let args = master::PingRequestArgs {
+                client_high: client.high(),
+                client_low: client.low(),
+                asks_shared: true,
+                ..Default::default()
+            };
+            let root = master::PingRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call_within(PING_DEADLINE, MessageKind::Ping, true, encode, |body| {
+            let reply = decode::<master::PingReply<'_>>(body)?;
+            let (path, cluster) = (reply.shared_path(), reply.shared_cluster());
+            let found = path.zip(cluster).filter(|(path, _)| !path.is_empty());
+            Ok(found.map(|(path, cluster)| OfferedDirectory {
+                path: path.to_owned(),
+                cluster: cluster.to_owned(),
+                bytes: reply.shared_bytes(),
+            }))
         })
     }
 

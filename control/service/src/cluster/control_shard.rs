@@ -9,6 +9,7 @@ use super::log_budget::LogBudget;
 use super::rebuild_window::{Awaited, RebuildWindow};
 use super::repair_bell::RepairBell;
 use super::shortage::ShortageLog;
+use crate::config::SharedDirectory;
 use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
 use perigee_shard::{Environment, Local, ShardEnvironment};
@@ -50,6 +51,14 @@ pub(super) struct MasterWide {
     listings: Listings,
     window: RebuildWindow,
     repairs: RepairBell,
+    /// Where clients have disks beside their own.
+    directory: Option<Arc<SharedDirectory>>,
+}
+
+impl MasterWide {
+    pub(super) fn new(directory: Option<Arc<SharedDirectory>>) -> Self {
+        Self { directory, ..Self::default() }
+    }
 }
 
 /// State of one shard. Only its own thread touches it.
@@ -76,6 +85,8 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     /// What all shards know of the restart of the master.
     pub(super) window: RebuildWindow,
     pub(super) repairs: RepairBell,
+    /// Where clients have disks beside their own.
+    pub(crate) directory: Option<Arc<SharedDirectory>>,
     /// What calls wait for here.
     pub(super) awaited: Cell<Awaited>,
     /// When the shard began.
@@ -94,13 +105,14 @@ impl<E: Environment> ControlShard<E> {
         cells: Arc<MasterCells>,
         epoch: u64,
         expiry_listener: Option<Sender<Vec<String>>>,
-        MasterWide { listings, window, repairs }: MasterWide,
+        MasterWide { listings, window, repairs, directory }: MasterWide,
     ) -> Self {
         Self {
             began: environment.now(),
             followers: Followers::default(),
             window,
             repairs,
+            directory,
             awaited: Cell::default(),
             environment,
             index: keys.settings().index,

@@ -60,7 +60,8 @@ impl ShardStart {
     ) -> Vec<Self> {
         let count = config.rpc.shards.max(1);
         let groups = GroupLedger::new(count);
-        let (budget, shared) = (frame_budget(), MasterWide::default());
+        let directory = config.shared.clone().map(Arc::new);
+        let (budget, shared) = (frame_budget(), MasterWide::new(directory));
         let start = |index| Self {
             keys: KeyShard::sharing(key_settings(config, index, count, (epoch, first)), &groups),
             registry: (index == 0)

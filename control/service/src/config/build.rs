@@ -4,6 +4,7 @@
 use super::events::event_settings;
 use super::interface::ipv4_of_interface;
 use super::quotas::quota_file;
+use super::shared::shared_directory;
 use super::table::RPC_SHARDS_MAX;
 use super::{
     AllocationStrategy, EvictionConfig, LeaseConfig, Listen, MasterConfig, MetadataCleanup,
@@ -35,6 +36,7 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
             policy: PolicyName::from_word(settings.text("eviction_policy")).unwrap_or_default(),
         },
         offload: offload(settings, &mut warnings),
+        shared: shared_directory(settings, &mut warnings)?,
         promotion: promotion(settings, &mut warnings),
         repairs: settings.bool("replica_repair"),
         heat: heat(settings, &mut warnings),
@@ -61,10 +63,11 @@ fn metadata(settings: &Settings) -> Option<Listen> {
     (settings.bool(SWITCH) || is_meant).then(|| listen(settings, HOST, PORT))
 }
 
-/// Objects go to SSDs only with `enable_offload`; what else is said about them is idle then.
+/// Objects go to SSDs only with `enable_offload` or a shared directory; what else is said about
+/// them is idle otherwise.
 fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSettings> {
     const SWITCH: &str = "enable_offload";
-    if settings.bool(SWITCH) {
+    if goes_to_disks(settings) {
         return Some(OffloadSettings {
             on_evict: settings.bool("offload_on_evict"),
             force_evict: settings.bool("offload_force_evict"),
@@ -87,11 +90,15 @@ fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSet
     None
 }
 
+fn goes_to_disks(settings: &Settings) -> bool {
+    settings.bool("enable_offload") || !settings.text("root_fs_dir").trim().is_empty()
+}
+
 /// Objects come back from SSDs only with `promotion_on_hit`.
 fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<PromotionSettings> {
     const SWITCH: &str = "promotion_on_hit";
     if settings.bool(SWITCH) {
-        if !settings.bool("enable_offload") {
+        if !goes_to_disks(settings) {
             warnings.push(format!(
                 "Setting `{SWITCH}` has no effect without enable_offload: nothing goes to SSDs"
             ));

@@ -179,28 +179,20 @@ fn values_out_of_range_are_refused_with_the_range() {
 
 #[test]
 fn features_not_built_are_accepted_with_one_warning_that_names_them() {
-    let config = load(&[
-        "--enable_ha=true",
-        "--etcd_endpoints=a:1",
-        "--root_fs_dir=/shared",
-        "--allow_unbuilt",
-    ])
-    .unwrap();
+    let config =
+        load(&["--enable_ha=true", "--etcd_endpoints=a:1", "--enable_snapshot", "--allow_unbuilt"])
+            .unwrap();
     assert_eq!(config.warnings.len(), 1);
-    for part in ["enable_ha", "etcd_endpoints", "high availability", "root_fs_dir"] {
+    for part in ["enable_ha", "etcd_endpoints", "high availability", "enable_snapshot"] {
         assert!(config.warnings[0].contains(part), "{part}");
     }
 }
 
 #[test]
 fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed() {
-    for argument in [
-        "--enable_ha",
-        "--enable_oplog",
-        "--enable_snapshot",
-        "--enable_snapshot_restore",
-        "--root_fs_dir=/data",
-    ] {
+    for argument in
+        ["--enable_ha", "--enable_oplog", "--enable_snapshot", "--enable_snapshot_restore"]
+    {
         let text = refusal(argument);
         assert!(text.contains("not built yet") && text.contains("--allow_unbuilt"), "{text}");
         let name = argument.trim_start_matches("--").split('=').next().unwrap();
@@ -208,7 +200,34 @@ fn guarantees_about_data_that_are_not_built_are_refused_unless_that_is_allowed()
         let allowed = load(&[argument, "--allow_unbuilt"]).unwrap();
         assert!(allowed.warnings[0].contains(name), "{:?}", allowed.warnings);
     }
-    assert!(load(&["--enable_ha=false", "--root_fs_dir="]).is_ok());
+    assert!(load(&["--enable_ha=false", "--enable_oplog=false"]).is_ok());
+}
+
+#[test]
+fn a_shared_directory_turns_the_tier_on_and_leads_to_one_place() {
+    let shared = |arguments: &[&str]| load(arguments).map(|config| config.shared);
+    assert_eq!(shared(&["--root_fs_dir="]).unwrap(), None);
+    let config = load(&["--root_fs_dir=/mnt/kv"]).unwrap();
+    let cluster = "mooncake_cluster".to_owned();
+    let expected = SharedDirectory { path: "/mnt/kv".to_owned(), cluster, bytes: 0 };
+    assert_eq!((config.shared, config.warnings.len()), (Some(expected), 0));
+    assert!(!config.offload.unwrap().on_evict, "each object goes there after its put");
+    let bounded = ["--root_fs_dir=/mnt", "--cluster_id=a", "--quota_bytes=9"];
+    let bounded = shared(&[&bounded[..], &["--global_file_segment_size=7"]].concat());
+    let bounded = bounded.unwrap().unwrap();
+    assert_eq!((&*bounded.cluster, bounded.bytes), ("a", 7));
+    for (argument, part) in [
+        ("--root_fs_dir=kv", "an absolute path"),
+        ("--root_fs_dir=/a/../b", "without .."),
+        ("--cluster_id=a/b", "without slashes"),
+        ("--cluster_id=..", "without slashes"),
+        ("--global_file_segment_size=-1", "a number of bytes"),
+    ] {
+        let error = shared(&["--root_fs_dir=/mnt", argument]).unwrap_err().to_string();
+        assert!(error.contains(part), "{argument}: {error}");
+    }
+    let idle = load(&["--quota_bytes=9", "--cluster_id=a", "--promotion_on_hit"]).unwrap();
+    assert_eq!((idle.shared, idle.offload, idle.warnings.len()), (None, None, 3));
 }
 
 #[test]

@@ -108,15 +108,17 @@ pub(super) async fn ping<E: Environment>(
     if !must_mount {
         caller.recognize();
     }
-    let root = master::PingReply::create(
-        builder,
-        &master::PingReplyArgs {
-            state: u8::from(must_mount),
-            epoch: shard.epoch,
-            has_moves: pong.is_some_and(|pong| pong.has_moves),
-            has_disk_work: pong.is_some_and(|pong| pong.has_disk_work),
-        },
-    );
+    let shared = shard.directory.as_deref().filter(|_| request.asks_shared());
+    let args = master::PingReplyArgs {
+        state: u8::from(must_mount),
+        epoch: shard.epoch,
+        has_moves: pong.is_some_and(|pong| pong.has_moves),
+        has_disk_work: pong.is_some_and(|pong| pong.has_disk_work),
+        shared_path: shared.map(|shared| builder.create_string(&shared.path)),
+        shared_cluster: shared.map(|shared| builder.create_string(&shared.cluster)),
+        shared_bytes: shared.map_or(0, |shared| shared.bytes),
+    };
+    let root = master::PingReply::create(builder, &args);
     builder.finish_minimal(root);
     Ok(CallCounts::one(RpcKind::Ping, pong.is_some()))
 }

@@ -5,7 +5,7 @@ use super::{HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
 use crate::limits::CPU_NUMBER_MAX;
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_schemas::TenantId;
-use perigee_settings::{Variables, congestion};
+use perigee_settings::{SettingError, Variables, congestion};
 use perigee_store::{DiskSettings, StoreEnvironment};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -123,12 +123,17 @@ fn disks(
         let disks = DiskSettings::read(path, key_file, &Variables::new(&variable));
         return disks.map(Some).map_err(|error| FlagError::Conflict(error.to_string()));
     }
-    for name in ["ssd_offload_path", "ssd_key_file"] {
-        if settings.is_given(name) {
-            warnings.push(format!("Setting `{name}` has no effect without enable_offload"));
-        }
+    if settings.is_given("ssd_offload_path") {
+        warnings.push("Setting `ssd_offload_path` has no effect without enable_offload".to_owned());
     }
-    Ok(None)
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let shared = DiskSettings::read_shared(key_file, &Variables::new(&variable));
+    // A master without a shared directory needs none of it.
+    Ok(shared.inspect_err(|error| warnings.push(unshared(error))).ok())
+}
+
+fn unshared(error: &SettingError) -> String {
+    format!("No directory that all hosts share is used, if the master has one: {error}")
 }
 
 fn drain(settings: &Settings) -> Option<StopDrain> {

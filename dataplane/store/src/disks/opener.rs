@@ -1,18 +1,21 @@
-//! Opens disks, serves them, and opens those again that have failed.
+//! Opens disks, serves them, opens those again that have failed, and takes over folders in the
+//! shared directory whose clients have gone.
 //! Invariant: a disk is opened again only after the master has heard that the last one there has
 //! gone, and offered only while none of its predecessor's objects are under way.
 
+use super::adoption::Adoption;
 use super::context::{DiskContext, OwnedDisk};
-use super::place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage, Trial};
+use super::place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage, PlaceUse, Trial};
 use super::settings::DiskSettings;
 use super::shard::DiskShard;
+use super::shared_place::SharedPlace;
 use crate::error::StoreError;
 use crate::limits::{DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT};
 use perigee_activity::DiskPage;
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
 use perigee_ssd::{DiskOptions, FolderChoice, OpenedDisk, Unanswered};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +24,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Opener {
     pub(super) context: Arc<DiskContext>,
     pub(super) settings: DiskSettings,
+    pub(super) shared: Option<SharedPlace>,
 }
 
 /// A disk that is served, and what the master is to know of it.
@@ -38,25 +42,40 @@ impl Opener {
             let reason = format!("{} is not mounted any more", folder.display());
             return place.fail(Instant::now(), reason);
         }
-        match self.opening(&place.path) {
+        match self.opening(place) {
             Ok(opening) => place.stage = PlaceStage::Opening(opening),
             Err(reason) => place.fail(Instant::now(), reason),
         }
     }
 
-    fn opening(&self, path: &Path) -> Result<OpeningDisk, String> {
+    fn opening(&self, place: &DiskPlace) -> Result<OpeningDisk, String> {
         let shard = DiskShard::start().map_err(|error| error.to_string())?;
+        let opened = shard.open(self.options(place));
+        Ok(OpeningDisk { shard, opened, began: Instant::now(), is_late: false })
+    }
+
+    fn options(&self, place: &DiskPlace) -> DiskOptions {
         let signal = self.context.signal.clone();
-        let opened = shard.open(DiskOptions {
-            path: path.to_owned(),
-            folder: FolderChoice::FirstFree,
+        let shared = self.shared.as_ref().filter(|_| place.is_for != PlaceUse::Named);
+        let bytes_of_all = shared.map_or(0, |shared| shared.bytes_of_all);
+        let (path, folder) = match (place.is_for, shared) {
+            (PlaceUse::Adopted, Some(shared)) => {
+                (shared.path.clone(), FolderChoice::Found(place.path.clone()))
+            }
+            (PlaceUse::Shared, _) => {
+                (place.path.clone(), FolderChoice::FirstOfOurs { bytes_of_all })
+            }
+            _ => (place.path.clone(), FolderChoice::FirstFree),
+        };
+        DiskOptions {
+            path,
+            folder,
             capacity_bytes: self.settings.capacity_bytes,
             segment_bytes: self.settings.segment_bytes,
-            cluster: self.settings.cluster.clone(),
+            cluster: shared.map_or(&self.settings.cluster, |shared| &shared.cluster).clone(),
             key: self.settings.key.clone(),
             on_event: Arc::new(move |_| signal.ring()),
-        });
-        Ok(OpeningDisk { shard, opened, began: Instant::now(), is_late: false })
+        }
     }
 
     /// Takes what came of opening a disk, as soon as something has.
@@ -76,8 +95,12 @@ impl Opener {
         let stage = std::mem::replace(&mut place.stage, PlaceStage::Failed);
         let PlaceStage::Opening(OpeningDisk { shard, opened, .. }) = stage else { return Ok(None) };
         let failure = match opened.wait(Duration::ZERO) {
+            Ok(Ok(opened)) if self.context.donation.offers_segment(opened.spec.id) => {
+                Ok(format!("{} is in use here already", opened.spec.folder.display()))
+            }
             Ok(Ok(opened)) => match self.serve(opened) {
-                Ok(served) => {
+                Ok((served, folder)) => {
+                    place.folder = Some(folder);
                     let (id, disk) = (served.owned.id, served.owned.disk.clone());
                     let (trial, read_only) = (Trial::None, None);
                     place.serve(Instant::now(), OpenDisk { id, disk, shard, trial, read_only });
@@ -94,8 +117,8 @@ impl Opener {
         failure.map(|_| None)
     }
 
-    /// Serves an open disk.
-    fn serve(&self, opened: OpenedDisk) -> Result<ServedDisk, StoreError> {
+    /// Serves an open disk, which has this folder.
+    fn serve(&self, opened: OpenedDisk) -> Result<(ServedDisk, PathBuf), StoreError> {
         let OpenedDisk { disk, spec, survivors } = opened;
         let (offer, number) = self.context.donation.add_disk(&spec, disk.clone())?;
         tracing::info!(
@@ -104,18 +127,21 @@ impl Opener {
             capacity_bytes = spec.capacity_bytes,
             "Objects that memory has no room for go to this disk"
         );
-        Ok(ServedDisk { owned: OwnedDisk { id: spec.id, disk, found: survivors }, offer, number })
+        let owned = OwnedDisk { id: spec.id, disk, found: survivors };
+        Ok((ServedDisk { owned, offer, number }, spec.folder))
     }
 
     /// Opens disks again that have failed, until the client ends.
     pub(super) fn run(self) {
         let (mut heard, mut pause) = (0, DISK_LOOK);
-        let places = self.context.places().len();
-        let mut pages: Vec<Option<DiskPage>> = (0..places).map(|_| DiskPage::new()).collect();
+        let mut adoption = Adoption::new(Instant::now());
+        let mut pages: Vec<Option<DiskPage>> = Vec::new();
         self.show(&mut pages);
         while self.context.signal.wait(&mut heard, pause) {
+            self.adopt(&mut adoption);
             let count = self.context.places().len();
-            (0..count).for_each(|at| self.look(at));
+            (0..count).for_each(|at| self.look(at, &mut adoption));
+            self.context.places().retain(|place| !place.is_over());
             let is_soon = self.context.places().iter().any(DiskPlace::is_in_passing);
             pause = if is_soon { DISK_LOOK_SOON } else { DISK_LOOK };
             self.show(&mut pages);
@@ -123,8 +149,9 @@ impl Opener {
     }
 
     /// Shows the disks to an agent of this host.
-    fn show(&self, pages: &mut [Option<DiskPage>]) {
+    fn show(&self, pages: &mut Vec<Option<DiskPage>>) {
         let is_tried = !self.context.is_left();
+        pages.resize_with(self.context.places().len(), DiskPage::new);
         for (page, place) in pages.iter_mut().zip(self.context.places().iter()) {
             if let Some(page) = page {
                 page.show(&place.shown(is_tried));
@@ -132,8 +159,44 @@ impl Opener {
         }
     }
 
+    /// Looks now and then for folders in the shared directory that no process has, and takes some
+    /// over. A client that has no disk there gets the first of them by its next try.
+    fn adopt(&self, adoption: &mut Adoption) {
+        let now = Instant::now();
+        let mut places = self.context.places();
+        if self.context.is_left() || self.context.signal.is_over() {
+            return;
+        }
+        let own = places.iter().find(|place| place.is_for == PlaceUse::Shared);
+        let Some((place, open)) = own.and_then(|place| Some((place, place.open()?))) else {
+            return;
+        };
+        if adoption.is_due(now) {
+            adoption.look = Some(open.shard.free_folders(self.options(place)));
+        }
+        let Some(look) = adoption.look.take_if(|look| look.is_here(Duration::ZERO)) else {
+            return;
+        };
+        let mut free = match look.wait(Duration::ZERO) {
+            Ok(Ok(free)) => free,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "The shared directory cannot be looked at");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        };
+        // Where a lock was lost its own folder looks free, too.
+        free.retain(|folder| !places.iter().any(|place| place.has_folder(folder)));
+        let adopted = places.iter().filter(|place| place.is_for == PlaceUse::Adopted).count();
+        for folder in adoption.note(now, free, adopted) {
+            let mut place = DiskPlace::new(&folder, PlaceUse::Adopted);
+            self.begin(&mut place);
+            places.push(place);
+        }
+    }
+
     /// One look at a place: what can be done is done.
-    fn look(&self, at: usize) {
+    fn look(&self, at: usize, adoption: &mut Adoption) {
         self.end_closing(at);
         if !self.context.is_left() {
             self.try_again(at);
@@ -150,7 +213,7 @@ impl Opener {
         let served = self.take(place).ok().flatten();
         drop((places, order));
         if let Some(served) = served {
-            self.offer(at, served);
+            self.offer(at, served, adoption);
         }
     }
 
@@ -209,27 +272,44 @@ impl Opener {
     }
 
     /// Offers a disk that is back to the master, and has the keeper announce what it has. If the
-    /// master does not answer, the heartbeat that reaches it mounts the disk.
-    fn offer(&self, at: usize, served: ServedDisk) {
+    /// master does not answer, the heartbeat that reaches it mounts the disk. What was taken over
+    /// is kept only if the master says so: its last owner may live and have lost its lock.
+    fn offer(&self, at: usize, served: ServedDisk, adoption: &mut Adoption) {
         let ServedDisk { owned, offer, number } = served;
         let DiskContext { master, donation, .. } = &*self.context;
-        let is_refused = |verdicts: &[Status]| verdicts.contains(&Status::UnavailableInCurrentMode);
-        let is_taken = master.knows_disks()
-            && match master.mount(std::slice::from_ref(&offer), false, number) {
-                Ok(verdicts) => !is_refused(&verdicts),
-                Err(error) => {
-                    tracing::debug!(%error, disk = %owned.id, "A disk is mounted later");
-                    true
-                }
-            };
-        if is_taken {
-            return self.context.give_back(owned);
+        let verdict = match master.knows_disks() {
+            true => master.mount(std::slice::from_ref(&offer), false, number),
+            false => Ok(vec![Status::UnavailableInCurrentMode]),
+        };
+        let folder = self.context.places().get(at).and_then(DiskPlace::adopted_folder);
+        let (disk, objects) = (owned.id, owned.found.len());
+        match (&verdict, &folder) {
+            (Ok(verdicts), _) if verdicts.contains(&Status::UnavailableInCurrentMode) => {
+                tracing::warn!(
+                    "The master takes no disks, so the disks of this client stay unused"
+                );
+                self.context.leave();
+            }
+            (Ok(verdicts), Some(folder)) if verdicts[..] == [Status::Ok] => {
+                let folder = folder.display();
+                tracing::info!(%folder, objects, %disk, "A disk of a client that has gone is taken over");
+                return self.context.give_back(owned);
+            }
+            (_, Some(folder)) => {
+                let folder = folder.display();
+                tracing::info!(%folder, ?verdict, "The master does not give a disk that has no owner here");
+            }
+            (Err(error), None) => {
+                tracing::debug!(%error, %disk, "A disk is mounted later");
+                return self.context.give_back(owned);
+            }
+            (Ok(_), None) => return self.context.give_back(owned),
         }
-        tracing::warn!("The master takes no disks, so the disks of this client stay unused");
-        self.context.leave();
-        donation.remove(owned.id);
+        let now = Instant::now();
+        folder.into_iter().for_each(|folder| adoption.refuse(now, folder));
+        donation.remove(disk);
         if let Some(place) = self.context.places().get_mut(at) {
-            place.retire(Instant::now(), owned.id);
+            place.retire(now, disk);
         }
     }
 }

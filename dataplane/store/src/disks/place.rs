@@ -1,8 +1,8 @@
-//! A folder that the user has named, and what has become of the disk there. Invariant: at most one
+//! A place for a disk, and what has become of the disk there. Invariant: at most one
 //! disk is open, opened or closed there at a time; the next one begins after its predecessor has
 //! given the folder back.
 
-use super::mount_point::{is_mounted, mount_point};
+use super::mount_point::{is_listed, is_mounted, listed_mount, mount_point};
 use super::retry::DiskRetry;
 use super::shard::DiskShard;
 use crate::limits::DISK_READ_ONLY_MAX;
@@ -14,11 +14,25 @@ use perigee_ssd::{Answer, Disk, DiskStatus, OpenError, OpenedDisk};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Why there is a disk in a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlaceUse {
+    /// The user has named the path.
+    Named,
+    /// It is in the directory that all hosts share.
+    Shared,
+    /// It is a folder there whose client has gone.
+    Adopted,
+}
+
 #[derive(Debug)]
 pub(super) struct DiskPlace {
     pub(super) path: PathBuf,
+    pub(super) is_for: PlaceUse,
     pub(super) stage: PlaceStage,
     pub(super) retry: DiskRetry,
+    /// The folder of the disk that is open, or was last.
+    pub(super) folder: Option<PathBuf>,
     /// Why there is no disk, for people; empty while there is one.
     pub(super) reason: String,
     /// What it lay on when it was open last.
@@ -91,11 +105,13 @@ impl OpenDisk {
 }
 
 impl DiskPlace {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path, is_for: PlaceUse) -> Self {
         Self {
             path: path.to_owned(),
+            is_for,
             stage: PlaceStage::Failed,
             retry: DiskRetry::default(),
+            folder: None,
             reason: String::new(),
             mount_point: None,
             earlier_reads: 0,
@@ -104,6 +120,11 @@ impl DiskPlace {
 
     /// There is no disk here; the log says so once, until there is one.
     pub(super) fn fail(&mut self, now: Instant, reason: String) {
+        if self.is_for == PlaceUse::Adopted {
+            tracing::debug!(reason, "A folder in the shared directory is not taken over");
+            self.reason = reason;
+            return;
+        }
         match self.reason.is_empty() {
             true => tracing::error!(
                 reason,
@@ -122,14 +143,22 @@ impl DiskPlace {
             tracing::info!(path = %self.path.display(), disk = %disk.id, "A disk is back in use");
         }
         self.reason.clear();
-        self.mount_point = mount_point(&self.path);
+        self.mount_point = match self.is_for {
+            PlaceUse::Named => mount_point(&self.path),
+            // A server that hangs keeps no one waiting who asks the kernel only.
+            PlaceUse::Shared | PlaceUse::Adopted => listed_mount(&self.path),
+        };
         self.stage = PlaceStage::Open(disk);
         self.retry.note_service(now);
     }
 
     /// Where the path lay, if that is not mounted any more: its folder is that of another disk now.
     pub(super) fn gone(&self) -> Option<&Path> {
-        self.mount_point.as_deref().filter(|folder| !is_mounted(folder))
+        let is_there = match self.is_for {
+            PlaceUse::Named => is_mounted,
+            PlaceUse::Shared | PlaceUse::Adopted => is_listed,
+        };
+        self.mount_point.as_deref().filter(|folder| !is_there(folder))
     }
 
     /// The master does not have this disk any more: it is closed, and then tried again. A disk that
@@ -160,6 +189,22 @@ impl DiskPlace {
             PlaceStage::Open(open) => Some(open),
             _ => None,
         }
+    }
+
+    /// Whether its disk has this folder, or had it last.
+    pub(super) fn has_folder(&self, folder: &Path) -> bool {
+        self.path == folder || self.folder.as_deref() == Some(folder)
+    }
+
+    /// The folder that was another client's.
+    pub(super) fn adopted_folder(&self) -> Option<PathBuf> {
+        (self.is_for == PlaceUse::Adopted).then(|| self.path.clone())
+    }
+
+    /// Whether nothing more comes of it: what was taken over and is not used any more is looked for
+    /// again with the other folders there.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_for == PlaceUse::Adopted && matches!(self.stage, PlaceStage::Failed)
     }
 
     /// Whether opening has come to an end that was not looked at yet.

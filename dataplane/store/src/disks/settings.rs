@@ -23,7 +23,8 @@ const KEY_FILE: &str = "PERIGEE_SSD_KEY_FILE";
 /// Disks that objects of a client's memory go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSettings {
-    /// A folder on each disk; clients that name the same one get folders of their own in it.
+    /// A folder on each disk; clients that name the same one get folders of their own in it. None
+    /// for the directory alone that all hosts share, if the master has one.
     pub paths: Vec<PathBuf>,
     /// Most bytes on each disk; 0 for nine tenths of what is free.
     pub capacity_bytes: u64,
@@ -46,16 +47,43 @@ impl DiskSettings {
         key_file: &str,
         variables: &Variables<'_>,
     ) -> Result<Self, SettingError> {
-        let paths = named_paths(path, variables)?;
+        Self::on(named_paths(path, variables)?, key_file, variables)
+    }
+
+    /// Those of a client that has no disk of its own: for the directory that all hosts share.
+    ///
+    /// # Errors
+    /// As [`DiskSettings::read`].
+    pub fn read_shared(key_file: &str, variables: &Variables<'_>) -> Result<Self, SettingError> {
+        Self::on(Vec::new(), key_file, variables)
+    }
+
+    fn on(
+        paths: Vec<PathBuf>,
+        key_file: &str,
+        variables: &Variables<'_>,
+    ) -> Result<Self, SettingError> {
         let total = capacity(variables)?;
         Ok(Self {
             // As with Mooncake the limits are those of a client, whatever number of disks it has.
-            capacity_bytes: total / paths.len() as u64,
+            capacity_bytes: total / paths.len().max(1) as u64,
             segment_bytes: segment_bytes(variables)?,
             cluster: variables.text(CLUSTER).unwrap_or_else(|| USUAL_CLUSTER.to_owned()),
             key: key(key_file, variables)?,
             paths,
         })
+    }
+}
+
+impl DiskSettings {
+    /// The same with one disk more for the same bytes.
+    pub(super) fn with_one_more(&self) -> Self {
+        let disks = self.paths.len() as u64;
+        let capacity_bytes = match disks {
+            0 => self.capacity_bytes,
+            _ => self.capacity_bytes / (disks + 1) * disks,
+        };
+        Self { capacity_bytes, ..self.clone() }
     }
 }
 
@@ -192,6 +220,16 @@ mod tests {
             let error = read(named, variable).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("chmod 400"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_shared_directory_is_one_more_disk_of_the_same_bytes() {
+        let bytes = [("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "12GB")];
+        let own = with("/a,/b", &bytes).unwrap();
+        assert_eq!((own.capacity_bytes, own.with_one_more().capacity_bytes), (6 << 30, 4 << 30));
+        let value = |asked: &str| (asked == bytes[0].0).then(|| bytes[0].1.to_owned());
+        let shared = DiskSettings::read_shared("", &Variables::new(&value)).unwrap();
+        assert_eq!((shared.paths.len(), shared.with_one_more().capacity_bytes), (0, 12 << 30));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The shard of a disk. Invariant: it runs until it is stopped or dropped, so that what is asked
 //! of its disk is answered.
 
+use super::adoption::FolderLook;
 use crate::error::StoreError;
 use crate::limits::DISK_STOP;
 use perigee_shard::{CallReply, Environment, Shard, ShardEnvironment, ShardOptions};
@@ -39,6 +40,11 @@ impl DiskShard {
 
     pub(super) fn open(&self, options: DiskOptions) -> Answer<Result<OpenedDisk, OpenError>> {
         Disk::open::<ShardEnvironment>(&self.shard.mailbox(), options)
+    }
+
+    /// The folders in a path that no process has.
+    pub(super) fn free_folders(&self, options: DiskOptions) -> FolderLook {
+        Disk::free_folders::<ShardEnvironment>(&self.shard.mailbox(), options)
     }
 
     /// Whether bytes can be written below a path.

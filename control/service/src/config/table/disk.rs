@@ -4,7 +4,7 @@
 use super::PERIOD_SECONDS_MAX;
 use perigee_flags::{Flag, ValueKind};
 
-const FILES: &str = "replicas in a shared directory";
+const FILES: &str = "a shared directory whose old objects stay when it is full";
 const PACE: &str = "promotions are handed out as owners take them";
 const NOF: &str = "NVMe-oF segments";
 
@@ -14,24 +14,26 @@ const DRIVE_WRITES_MAX: f64 = 1e6;
 const QUEUE_MAX: i128 = 100_000_000;
 
 pub(super) const FLAGS: &[Flag] = &[
-    Flag::new("root_fs_dir", ValueKind::Text, "", "Shared directory for file replicas")
-        .guarantee(FILES),
+    Flag::new(
+        "root_fs_dir",
+        ValueKind::Text,
+        "",
+        "Directory that all hosts share: each client has a disk there",
+    ),
     Flag::new(
         "global_file_segment_size",
         ValueKind::Int64,
         "9223372036854775807",
-        "Capacity reported for that directory in bytes",
-    )
-    .not_built(FILES),
+        "Most bytes of all that lies in that directory",
+    ),
     Flag::new("enable_disk_eviction", ValueKind::Bool, "true", "Clients delete files over quota")
         .not_built(FILES),
     Flag::new(
         "quota_bytes",
         ValueKind::Uint64,
         "0",
-        "Quota of that directory in bytes; 0 means 90 percent",
-    )
-    .not_built(FILES),
+        "The same; the smaller one counts. 0 means 90 percent of what is free",
+    ),
     Flag::new("enable_dfs", ValueKind::Bool, "false", "Replicas in a distributed file system")
         .not_built("distributed file system tier"),
     Flag::new(

@@ -116,8 +116,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "Extra path part of metadata record names",
     )
     .variables(&["MC_METADATA_CLUSTER_ID"]),
-    Flag::new("cluster_id", ValueKind::Text, "mooncake_cluster", "Name of this cluster")
-        .not_built("records and files of a cluster outside of its master"),
+    Flag::new(
+        "cluster_id",
+        ValueKind::Text,
+        "mooncake_cluster",
+        "Name of this cluster: its folder in the shared directory",
+    ),
     Flag::new("pod_name", ValueKind::Text, "", "Pod that is labelled as leader").not_built(LABELS),
     Flag::new("pod_namespace", ValueKind::Text, "", "Namespace of that pod").not_built(LABELS),
     Flag::new("mmap_arena_pool_size", ValueKind::SizeBytes, "8589934592", "Arena size of a client")
