@@ -77,9 +77,8 @@ fn put<const N: usize>(
 mod tests {
     use super::*;
 
-    #[test]
-    fn exchanges_stand_in_the_bucket_of_their_time_on_the_wire() {
-        let span = |kind: &str, trace: u64| SpanEntry {
+    fn span(kind: &str, trace: u64) -> SpanEntry {
+        SpanEntry {
             kind: kind.to_owned(),
             trace: format!("{trace:032x}"),
             device: "eth0".to_owned(),
@@ -91,7 +90,11 @@ mod tests {
             queue_ns: 1900,
             began_us: 7_000_000,
             ..SpanEntry::default()
-        };
+        }
+    }
+
+    #[test]
+    fn exchanges_stand_in_the_bucket_of_their_time_on_the_wire() {
         let several = SpanEntry { parts: 2, ..span("transfer", 3) };
         let failed = SpanEntry { status: -1, ..span("transfer", 4) };
         let mut exemplars = Exemplars::default();
@@ -107,18 +110,6 @@ mod tests {
 
     #[test]
     fn a_batch_stands_under_its_peer_with_its_wait_and_what_a_peer_asked_for_does_not() {
-        let span = |kind: &str, trace: u64| SpanEntry {
-            kind: kind.to_owned(),
-            trace: format!("{trace:032x}"),
-            device: "eth0".to_owned(),
-            route: "tcp".to_owned(),
-            direction: "read".to_owned(),
-            peer: "10.0.0.9:5001".to_owned(),
-            parts: 1,
-            took_ns: 1100,
-            queue_ns: 1900,
-            ..SpanEntry::default()
-        };
         let mut exemplars = Exemplars::default();
         exemplars.add(&[span("transfer", 1), span("served", 2)]);
         let read = exemplars.of_batches(["eth0", "10.0.0.9", "", "tcp", "read"]);
