@@ -67,16 +67,6 @@ fn is_on_disk(objects: &Objects, key: u64) -> bool {
     found.iter().any(|it| it.kind == Some(SegmentKind::Disk))
 }
 
-/// Reads an object. A machine that is busy may take longer than a lease runs.
-fn read(objects: &Objects, key: u64) -> Result<u64, Status> {
-    let mut found = Err(Status::LeaseExpired);
-    wait_until("a read within its lease", MEMBERSHIP_DEADLINE, || {
-        found = objects.get_object(key, OBJECT_BYTES);
-        found != Err(Status::LeaseExpired)
-    });
-    found
-}
-
 /// The folders of disks in the directory of the usual cluster.
 fn folders(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory.join("mooncake_cluster")).expect("a folder");
@@ -113,11 +103,11 @@ fn outlives(directory: &Path, launch: impl Fn(&[String]) -> Program, real: &Path
         ended.iter().all(|status| *status == Status::Ok)
     });
     wait_until("what the dead node had is there", ADOPTION_DEADLINE, || {
-        read(&objects, KEYS - 1).is_ok()
+        objects.get_object_within_lease(KEYS - 1, OBJECT_BYTES).is_ok()
     });
     wait_until("its folder is taken over", MEMBERSHIP_DEADLINE, || has_adopted(&heir, &of_dead));
     wait_until("all that it had is there", MEMBERSHIP_DEADLINE, || {
-        (replaced.end..KEYS).all(|key| read(&objects, key).is_ok())
+        (replaced.end..KEYS).all(|key| objects.get_object_within_lease(key, OBJECT_BYTES).is_ok())
     });
     for key in 0..KEYS {
         let expected = match key {
@@ -125,7 +115,7 @@ fn outlives(directory: &Path, launch: impl Fn(&[String]) -> Program, real: &Path
             _ if replaced.contains(&key) => Ok(2),
             _ => Ok(1),
         };
-        assert_eq!(read(&objects, key), expected, "key {key}");
+        assert_eq!(objects.get_object_within_lease(key, OBJECT_BYTES), expected, "key {key}");
     }
     let status = Program::run("perigee", &["status", &master.address()]).output;
     assert!(status.contains(name_of(&of_dead)), "{status}");
@@ -178,14 +168,14 @@ fn a_successor_works_beside_who_has_taken_its_folder_over() {
     assert_eq!(successor.name, dead.name);
     put_on_disk(&objects, KEYS..KEYS + 64);
     for key in 0..KEYS + 64 {
-        assert_eq!(read(&objects, key), Ok(1), "key {key}");
+        assert_eq!(objects.get_object_within_lease(key, OBJECT_BYTES), Ok(1), "key {key}");
     }
     // Who restarts at once finds its own, before others look for the second time.
     let mut heir = heir;
     heir.program.kill();
     let again = node(&master, plain);
     wait_until("all is there again", ADOPTION_DEADLINE, || {
-        (0..KEYS).all(|key| read(&objects, key).is_ok())
+        (0..KEYS).all(|key| objects.get_object_within_lease(key, OBJECT_BYTES).is_ok())
     });
     assert_eq!(folders(folder.path()).len(), 3, "no further one is made");
     drop((again, successor));
@@ -210,7 +200,7 @@ fn the_folder_of_a_node_that_stands_still_is_left_alone() {
     assert!(!has_adopted(&heir, &of_frozen), "{}", heir.program.log());
     frozen.program.signal(Signal::SIGCONT);
     wait_until("it is back with what it had", MEMBERSHIP_DEADLINE, || {
-        (0..KEYS).all(|key| read(&objects, key) == Ok(1))
+        (0..KEYS).all(|key| objects.get_object_within_lease(key, OBJECT_BYTES) == Ok(1))
     });
     assert!(!has_adopted(&heir, &of_frozen), "{}", heir.program.log());
 }
@@ -238,7 +228,7 @@ fn a_node_that_has_lost_its_lock_and_answers_keeps_its_folder() {
     assert!(!has_adopted(&heir, &of_owner), "{}", heir.program.log());
     put_on_disk(&objects, KEYS..KEYS + 32);
     for key in 0..KEYS + 32 {
-        assert_eq!(read(&objects, key), Ok(1), "key {key}");
+        assert_eq!(objects.get_object_within_lease(key, OBJECT_BYTES), Ok(1), "key {key}");
     }
     drop(owner);
 }

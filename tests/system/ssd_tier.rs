@@ -40,21 +40,11 @@ fn put_soon(objects: &Objects, key: u64, version: u64) {
     });
 }
 
-/// Reads an object. A machine that is busy may take longer than a lease of [`FLAGS`] runs.
-fn read(objects: &Objects, key: u64) -> Result<u64, Status> {
-    let mut found = Err(Status::LeaseExpired);
-    wait_until("a read within its lease", MEMBERSHIP_DEADLINE, || {
-        found = objects.get_object(key, OBJECT_BYTES);
-        found != Err(Status::LeaseExpired)
-    });
-    found
-}
-
 /// Objects that can be read, all with the version that was acknowledged.
 fn check(objects: &Objects, acknowledged: &BTreeMap<u64, Option<u64>>) -> usize {
     let mut there = 0;
     for (key, version) in acknowledged {
-        match (read(objects, *key), version) {
+        match (objects.get_object_within_lease(*key, OBJECT_BYTES), version) {
             (Ok(found), Some(version)) => {
                 assert_eq!(found, *version, "key {key}");
                 there += 1;
@@ -138,7 +128,8 @@ fn what_only_a_disk_has_is_waited_for_while_it_is_announced_again() {
         running = started(&master, &folder);
         assert_eq!(exist(&objects, &on_disk), there, "the node has started again");
     }
-    let right = on_disk.iter().filter(|key| read(&objects, **key) == Ok(1));
+    let right =
+        on_disk.iter().filter(|key| objects.get_object_within_lease(**key, OBJECT_BYTES) == Ok(1));
     assert_eq!(right.count(), on_disk.len());
 }
 
