@@ -1,6 +1,7 @@
 //! Where new replicas go.
 //! Invariant: the replicas of one object lie in different segments, and on different hosts as long
-//! as there are any; eviction comes only after all segments of such hosts were tried.
+//! as there are any; eviction comes only after all segments of such hosts were tried. No segment is
+//! filled above the watermark, where objects go, while another one has room below it.
 
 use perigee_allocator::Extent;
 use perigee_schemas::PartLayout;
@@ -177,9 +178,26 @@ impl KeyShard {
         candidates.extract_if(.., is_excluded).collect()
     }
 
-    /// Allocates from free space; segments that were used or are too small leave `candidates`.
+    /// Allocates from free space, above the watermark only if there is none below it; segments that
+    /// were used or are too small leave `candidates`.
     fn place_free(
         &mut self,
+        request: &PlaceRequest<'_>,
+        candidates: &mut Vec<u32>,
+        extents: &mut Vec<(u32, Extent)>,
+        hosts: Hosts,
+    ) {
+        let watermark_ratio = self.settings.watermark_ratio;
+        self.place_free_below(watermark_ratio, request, candidates, extents, hosts);
+        if watermark_ratio < 1.0 {
+            self.place_free_below(1.0, request, candidates, extents, hosts);
+        }
+    }
+
+    /// Allocates from free space of segments of which no more than a part is used then.
+    fn place_free_below(
+        &mut self,
+        ratio: f64,
         request: &PlaceRequest<'_>,
         candidates: &mut Vec<u32>,
         extents: &mut Vec<(u32, Extent)>,
@@ -190,6 +208,9 @@ impl KeyShard {
         candidates.retain(|segment| {
             let is_left = hosts == Hosts::Apart && self.shares_host(*segment, extents);
             if extents.len() == wanted || is_left {
+                return true;
+            }
+            if ratio < 1.0 && !self.space.stays_below(*segment, bytes, ratio) {
                 return true;
             }
             match self.space.alloc(*segment, bytes) {

@@ -140,11 +140,11 @@ fn a_replacement_preserves_or_drops_the_soft_pin() {
 #[test]
 fn ticks_evict_to_just_below_the_watermark_of_each_segment() {
     let settings = ShardSettings { watermark_ratio: 0.5, ..settings() };
-    let mut stage = Stage::with(settings, &[10, 10]);
-    let first = PutConfig { preferred_segments: &["host-0:1"], ..PutConfig::default() };
+    let mut stage = Stage::with(settings, &[10]);
     for key in 0..10 {
-        assert_eq!(stage.put_with(&format!("{key}"), &first), 0);
+        assert_eq!(stage.put(&format!("{key}")), 0);
     }
+    stage.mount(spec(1, 10 * EXTENT_BYTES), 1);
     stage.age();
     stage.tick();
     let used: Vec<u64> =

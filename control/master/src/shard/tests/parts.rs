@@ -71,6 +71,17 @@ impl Stage {
 }
 
 #[test]
+fn parts_fill_no_segment_above_the_watermark_while_others_have_room() {
+    let settings = ShardSettings { watermark_ratio: 0.8, ..settings() };
+    let mut stage = Stage::with(settings, &[]);
+    (0..4).for_each(|index| stage.mount(spec(index, SEGMENT_BYTES), index));
+    assert_eq!(stage.put_large("a", &in_parts()), 0);
+    stage.age();
+    stage.tick();
+    assert_eq!(stage.read_large("a"), 4, "it is not evicted");
+}
+
+#[test]
 fn an_object_larger_than_any_segment_lies_in_several() {
     let mut stage = stage(4);
     assert_eq!(stage.start_with("a", LARGE_BYTES, &in_parts(), false), 0);

@@ -103,6 +103,25 @@ fn random_placement_uses_all_segments() {
 }
 
 #[test]
+fn no_segment_is_filled_above_the_watermark_while_another_has_room_below_it() {
+    let settings = ShardSettings { watermark_ratio: 0.5, ..settings() };
+    let mut stage = Stage::with(settings, &[4, 20]);
+    let small = PutConfig { preferred_segments: &["host-0:1"], ..PutConfig::default() };
+    for key in 0..12 {
+        assert_eq!(stage.put_with(&format!("{key}"), &small), 0);
+    }
+    let replicas = |stage: &Stage| -> Vec<u64> {
+        stage.shard.segment_gauges().map(|gauges| gauges.replicas).collect()
+    };
+    assert_eq!(replicas(&stage), [2, 10]);
+    stage.age();
+    stage.tick();
+    assert_eq!(replicas(&stage), [2, 10], "nothing has to go");
+    assert_eq!(stage.put_with("more", &small), 0);
+    assert_eq!(replicas(&stage), [3, 10], "above the watermark comes before eviction");
+}
+
+#[test]
 fn the_emptiest_segments_are_filled_first_with_free_ratio_first() {
     let settings = ShardSettings { strategy: Strategy::FreeRatioFirst, ..settings() };
     let mut stage = Stage::with(settings, &[20, 20, 20]);
