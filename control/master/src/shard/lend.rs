@@ -64,11 +64,15 @@ impl KeyShard {
 
     /// Gives free bytes away in up to `segments` of the named segments: as many as make both shards
     /// equally full, and what the waiting puts take if a free extent is long enough for each of
-    /// them. Evicts for it what has been idle for much longer than what the other shard would
-    /// evict.
+    /// them. Segments that stay below the watermark here come first. Evicts for it what has been
+    /// idle for much longer than what the other shard would evict.
     pub fn lend(&mut self, now_ms: u64, needs: &[Need], segments: usize) -> Vec<SpaceLoan> {
         self.begin(now_ms);
-        let loans = needs.iter().filter_map(|need| {
+        let (lenders, ratio) = (self.lenders(), self.settings.watermark_ratio);
+        let is_roomy =
+            |need: &&Need| self.space.stays_below(need.segment, need.least_bytes(lenders), ratio);
+        let (roomy, full): (Vec<&Need>, Vec<&Need>) = needs.iter().partition(is_roomy);
+        let loans = roomy.into_iter().chain(full).filter_map(|need| {
             let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
             let generation_bound = self.replicas.generation_bound();
             Some(SpaceLoan { segment: need.segment, extent, generation_bound })

@@ -10,6 +10,7 @@ use proptest::prelude::{ProptestConfig, Strategy as _, any, prop, prop_oneof, pr
 use super::*;
 use crate::key::shard_of;
 use crate::limits::GATHER_ROUNDS_MAX;
+use crate::loan::Need;
 use crate::segment::Announces;
 use crate::share::share_range;
 use perigee_schemas::Identity;
@@ -347,6 +348,29 @@ fn room_is_lent_before_the_watermark_evicts() {
         fleet.tick();
     }
     assert!(fleet.evicted_keys() > 0, "280 objects are more than all of it");
+}
+
+#[test]
+fn a_loan_comes_from_a_segment_that_stays_below_the_watermark() {
+    let settings = ShardSettings { watermark_ratio: 0.9, index: 0, count: 2, ..settings() };
+    let mut lender = Stage::with(settings, &[]);
+    (0..2).for_each(|index| lender.mount(spec(index, 1 << 20), index));
+    let first = PutConfig { preferred_segments: &["host-0:1"], ..PutConfig::default() };
+    for key in 0..115 {
+        assert_eq!(lender.start_with(&format!("{key}"), 4_000, &first, false), 0);
+    }
+    let need = |segment| Need {
+        segment,
+        used_bytes: 1 << 19,
+        held_bytes: 1 << 19,
+        waiting_bytes: 20_000,
+        longest_bytes: 20_000,
+        victim_idle_ms: 0,
+    };
+    let loans = lender.shard.lend(lender.now_ms, &[need(0), need(1)], 1);
+    assert_eq!(loans.iter().map(|loan| loan.segment).collect::<Vec<_>>(), [1]);
+    let loans = lender.shard.lend(lender.now_ms, &[need(0)], 1);
+    assert_eq!(loans.len(), 1, "room above the watermark is room, too");
 }
 
 #[test]
