@@ -103,6 +103,11 @@ pub(crate) fn error_text(http: StatusCode, status: Status, message: &str) -> Res
     json(http, &ErrorBody { success: false, error_code, error_message: message })
 }
 
+/// The answer to a request that makes no sense.
+pub(crate) fn invalid(message: &str) -> Response {
+    error_text(StatusCode::BAD_REQUEST, Status::InvalidParams, message)
+}
+
 /// A JSON error with the reason of a refusal.
 pub(crate) fn refusal(refused: AdminRefusal) -> Response {
     error_text(http_of(refused.status), refused.status, &refused.reason)

@@ -4,13 +4,12 @@
 use crate::answer;
 use crate::limits::{DRAIN_CONCURRENCY, DRAIN_CONCURRENCY_MAX, DRAIN_SEGMENTS_MAX};
 use crate::master_view::{DrainRequest, id_text};
-use crate::query::filled_parameter;
+use crate::query::{check, filled_parameter};
 use crate::shared::RouteContext;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use perigee_schemas::Status;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -50,9 +49,11 @@ struct QueryBody {
 
 pub(crate) async fn create(
     State(shared): State<RouteContext>,
+    RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Response> {
-    let request = read(&body).map_err(|message| invalid(&message))?;
+    check(query.as_deref(), &[])?;
+    let request = read(&body).map_err(|message| answer::invalid(&message))?;
     let created = shared.ask(|plane| plane.create_drain(request)).await?;
     let id = created.map_err(answer::refusal)?;
     Ok(changed(id, "CREATED"))
@@ -92,6 +93,7 @@ pub(crate) async fn cancel(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let id = job_id(query.as_deref()).ok_or_else(no_job_id)?;
+    check(query.as_deref(), &["job_id"])?;
     let canceled = shared.ask(move |plane| plane.cancel_drain(id)).await?;
     canceled.map_err(answer::error)?;
     Ok(changed(id, "CANCELED"))
@@ -103,10 +105,6 @@ fn changed(id: u128, status: &'static str) -> Response {
     answer::json(StatusCode::OK, &body)
 }
 
-fn invalid(message: &str) -> Response {
-    answer::error_text(StatusCode::BAD_REQUEST, Status::InvalidParams, message)
-}
-
 /// The identity in a query: two decimal halves.
 fn job_id(query: Option<&str>) -> Option<u128> {
     let text = filled_parameter(query, "job_id").unwrap_or_default();
@@ -116,7 +114,7 @@ fn job_id(query: Option<&str>) -> Option<u128> {
 }
 
 fn no_job_id() -> Response {
-    invalid("Missing or invalid job_id")
+    answer::invalid("Missing or invalid job_id")
 }
 
 /// What a body asks for, or what is wrong with it.

@@ -4,10 +4,10 @@ use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX, LOOKED_UP_AT_A_TIME};
 use crate::listing::ObjectListing;
 use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace, id_text};
-use crate::query::{filled_parameter, parameter};
+use crate::query::{check, filled_parameter, parameter};
 use crate::shared::RouteContext;
 use crate::tenants::{named, tenant};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,6 +15,9 @@ use futures_lite::{StreamExt, stream};
 use perigee_schemas::tenant::is_free;
 use perigee_schemas::{Status, TenantId};
 use serde::Serialize;
+
+const BODY_REFUSAL: &str = "A body means nothing here, so nothing is removed: write the tenant as \
+     /api/v1/remove_all?tenant_id=NAME";
 
 #[derive(Serialize)]
 struct BufferDescriptor {
@@ -236,14 +239,24 @@ pub(crate) async fn all_keys(
     Ok(answer::text_stream(body))
 }
 
-/// Of one tenant, or of all if none is named.
+/// Of one tenant, or of all if none is named. A request whose words are not all understood removes
+/// nothing: it may have been meant for one tenant.
 pub(crate) async fn remove_all(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
+    body: Bytes,
 ) -> Result<Response, Response> {
-    let force = parameter(query.as_deref(), "force");
-    let force = force.is_some_and(|word| word == "true" || word == "1");
-    let tenant = named(query.as_deref())?;
+    let query = query.as_deref();
+    check(query, &["force", "tenant_id"])?;
+    if !matches!(body.trim_ascii(), b"" | b"{}") {
+        return Err(answer::invalid(BODY_REFUSAL));
+    }
+    let force = match parameter(query, "force").as_deref() {
+        None | Some("false" | "0") => false,
+        Some("true" | "1") => true,
+        Some(_) => return Err(answer::invalid("force is true or false: nothing is removed")),
+    };
+    let tenant = named(query)?;
     let removed = shared.ask(move |plane| plane.remove_all(tenant.as_ref(), force)).await?;
     let removed_count = removed.map_err(answer::error)?;
     Ok(answer::json(StatusCode::OK, &Removed { success: true, removed_count }))

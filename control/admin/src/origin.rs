@@ -6,7 +6,7 @@
 use crate::answer;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use perigee_schemas::Status;
@@ -14,6 +14,8 @@ use std::net::IpAddr;
 
 /// The header by which a caller says that the name in `Host` is a right one.
 const TRUSTED_HOST: &str = "x-perigee-trusted-host";
+/// The header by which a browser says whose page a request is from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Endings of names that cannot be registered in the public DNS.
 const PRIVATE_ENDINGS: [&str; 7] =
     [".localhost", ".local", ".svc", ".internal", ".lan", ".home.arpa", ".test"];
@@ -30,13 +32,18 @@ pub(crate) async fn guard(request: Request, next: Next) -> Response {
 }
 
 fn refused(headers: &HeaderMap) -> Option<&'static str> {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(HOST);
     let origin = text(ORIGIN);
     let own = host.map(|host| [format!("http://{host}"), format!("https://{host}")]);
     let is_own = |origin: &str| own.as_ref().is_some_and(|own| own.iter().any(|own| own == origin));
     if origin.is_some_and(|origin| !is_own(origin)) {
         return Some("Requests of web pages from elsewhere are refused (Origin)");
+    }
+    // Browsers say so where they leave Origin out; a page of another port is foreign, too.
+    let from = text(FETCH_SITE).filter(|site| !matches!(*site, "same-origin" | "none"));
+    if from.is_some() {
+        return Some("Requests of web pages from elsewhere are refused (Sec-Fetch-Site)");
     }
     let is_trusted = origin.is_none() && headers.contains_key(TRUSTED_HOST);
     if host.is_some_and(|host| !is_trusted && !is_known(host)) {
@@ -91,6 +98,19 @@ mod tests {
         assert!(!verdict(&[("host", "10.0.0.1:9003"), ("origin", "null")]));
         assert!(!verdict(&[("host", "127.0.0.1:9003"), ("origin", "http://127.0.0.1:8000")]));
         assert!(verdict(&[("host", "127.0.0.1:9003"), ("origin", "http://127.0.0.1:9003")]));
+    }
+
+    #[test]
+    fn a_page_of_elsewhere_without_an_origin_changes_nothing() {
+        let host = ("host", "10.0.0.1:9003");
+        for site in ["cross-site", "same-site", "?"] {
+            assert!(!verdict(&[host, ("sec-fetch-site", site)]), "{site}");
+            let forged = ("x-perigee-trusted-host", "yes");
+            assert!(!verdict(&[host, ("sec-fetch-site", site), forged]), "{site}");
+        }
+        let own = ("origin", "http://10.0.0.1:9003");
+        assert!(verdict(&[host, ("sec-fetch-site", "same-origin"), own]));
+        assert!(verdict(&[host, ("sec-fetch-site", "none")]));
     }
 
     #[test]

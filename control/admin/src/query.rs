@@ -1,6 +1,12 @@
 //! Query parameters. Invariant: a malformed query is a missing parameter, never an error page of
 //! the framework.
 
+use crate::answer;
+use axum::response::Response;
+
+/// Characters of an unknown parameter that an answer repeats.
+const SHOWN_CHARACTERS: usize = 64;
+
 /// Value of one parameter, decoded; `None` when absent. The first of several counts.
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     parameters(query, name).next()
@@ -18,6 +24,40 @@ pub(crate) fn parameters<'a>(
 /// Value of one parameter, decoded; `None` when absent or empty.
 pub(crate) fn filled_parameter(query: Option<&str>, name: &str) -> Option<String> {
     parameter(query, name).filter(|value| !value.is_empty())
+}
+
+/// What is wrong with a query.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Flaw(String);
+
+impl From<Flaw> for Response {
+    fn from(Flaw(message): Flaw) -> Self {
+        answer::invalid(&message)
+    }
+}
+
+/// Judges the query of a request that changes something: it may have no parameter without a value,
+/// and none that the route does not know. A variable of a script that is not set, or a slip of the
+/// pen, must not widen what such a request is about.
+pub(crate) fn check(query: Option<&str>, known: &[&str]) -> Result<(), Flaw> {
+    let mut written = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    written.find_map(|pair| flaw_of(pair, known)).map_or(Ok(()), |flaw| Err(Flaw(flaw)))
+}
+
+fn flaw_of(pair: &str, known: &[&str]) -> Option<String> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let name = decode(name);
+    if known.contains(&name.as_str()) {
+        return value.is_empty().then(|| {
+            format!("{name} has no value, so nothing is changed: give it one or leave it out")
+        });
+    }
+    let known = match known {
+        [] => "none".to_owned(),
+        known => known.join(" and "),
+    };
+    let name: String = name.chars().take(SHOWN_CHARACTERS).collect();
+    Some(format!("No parameter {name:?} here, so nothing is changed: the known ones are {known}"))
 }
 
 /// Decodes percent escapes and `+`; broken escapes stay as they are.
@@ -49,5 +89,26 @@ mod tests {
         let all: Vec<_> = parameters(Some("a=1&%61=2&b=3"), "a").collect();
         assert_eq!(all, ["1", "2"]);
         assert_eq!(filled_parameter(Some("a="), "a"), None);
+    }
+
+    #[test]
+    fn a_change_takes_known_parameters_with_values_only() {
+        let known = ["force", "tenant_id"];
+        for good in [None, Some(""), Some("force=true"), Some("f%6Frce=1&tenant_id=red&")] {
+            assert_eq!(check(good, &known), Ok(()), "{good:?}");
+        }
+        for (query, word) in [
+            ("tenant_id=", "tenant_id has no value"),
+            ("tenant_id", "tenant_id has no value"),
+            ("force=true&tenant%5Fid", "tenant_id has no value"),
+            ("tenant=x", "\"tenant\""),
+            ("Tenant_id=x", "\"Tenant_id\""),
+            ("tenant_id%3Dred", "\"tenant_id=red\""),
+            ("=red", "\"\""),
+        ] {
+            let Flaw(found) = check(Some(query), &known).expect_err(query);
+            assert!(found.contains(word), "{query}: {found}");
+        }
+        assert!(check(Some("a=1"), &[]).expect_err("a flaw").0.ends_with("none"));
     }
 }

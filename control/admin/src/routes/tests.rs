@@ -352,7 +352,7 @@ fn removing_all_needs_a_post_and_takes_force() {
 fn a_request_that_names_a_tenant_is_about_that_tenant_alone() {
     for (query, count) in [
         ("", 1),
-        ("?tenant_id=", 1),
+        ("?force=0", 1),
         ("?force=true", 3),
         ("?tenant_id=default&force=true", 107),
         ("?tenant_id=red", 103),
@@ -383,6 +383,17 @@ fn a_tenant_that_cannot_be_is_refused_and_nothing_is_removed() {
         "/api/v1/remove_all?tenant_id=_red",
         "/api/v1/remove_all?tenant_id=r%01d&force=true",
         "/api/v1/remove_all?tenant_id=default&tenant_id=red",
+        "/api/v1/remove_all?tenant_id=",
+        "/api/v1/remove_all?force=true&tenant_id=",
+        "/api/v1/remove_all?tenant_id",
+        "/api/v1/remove_all?tenant=red",
+        "/api/v1/remove_all?TENANT_ID=red&force=true",
+        "/api/v1/remove_all?tenant_id%3Dred",
+        "/api/v1/remove_all?force=true;tenant_id=red",
+        "/api/v1/remove_all?force=",
+        "/api/v1/drain_jobs?segment=a",
+        "/api/v1/drain_jobs/cancel?job_id=5-9&force=true",
+        "/api/v1/drain_jobs/cancel?job_id=",
     ] {
         let answer = live("POST", target);
         assert!(answer.status == 400 && answer.body.contains("-600"), "{target}: {}", answer.body);
@@ -395,6 +406,33 @@ fn a_tenant_that_cannot_be_is_refused_and_nothing_is_removed() {
     ] {
         let answer = live("GET", target);
         assert!(answer.status == 400 && answer.body.contains("-600"), "{target}: {}", answer.body);
+    }
+}
+
+#[test]
+fn a_body_that_may_name_a_tenant_removes_nothing() {
+    let remove = |body: &str| {
+        let fake = Fake { segments: vec![segment()], down: false, has_quotas: false };
+        ask_of(fake, "POST", "/api/v1/remove_all", body)
+    };
+    for body in ["tenant_id=red", r#"{"tenant_id":"red"}"#] {
+        let answer = remove(body);
+        assert!(answer.status == 400 && answer.body.contains("?tenant_id=NAME"), "{}", answer.body);
+    }
+    for body in ["{}", "\n"] {
+        assert_eq!(remove(body).status, 200, "{body}");
+    }
+}
+
+#[test]
+fn quotas_change_by_requests_that_are_understood_only() {
+    for query in ["tenant=red", "tenant_id=red&dry_run=true", "tenant_id=", "tenant_id"] {
+        for method in ["PUT", "DELETE"] {
+            let target = format!("/api/v1/tenant_quotas?{query}");
+            let fake = Fake { segments: Vec::new(), down: false, has_quotas: true };
+            let answer = ask_of(fake, method, &target, r#"{"requested_quota_bytes": 1}"#);
+            assert!(answer.status == 400, "{method} {query}: {}", answer.body);
+        }
     }
 }
 
