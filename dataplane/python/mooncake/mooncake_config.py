@@ -188,6 +188,8 @@ class MooncakeConfig:
             logger.warning("Unknown config keys are ignored: %s", ", ".join(unknown))
         fields = {field: values[field] for field in _REQUIRED}
         fields.update({field: values.get(field, default) for field, default in _DEFAULTS.items()})
+        # A file without a tenant is one of the tenant that the environment names.
+        fields["tenant_id"] = values.get("tenant_id") or os.getenv("MOONCAKE_TENANT_ID") or ""
         return MooncakeConfig(**fields)
 
     @staticmethod

@@ -167,6 +167,13 @@ def test_every_variable_is_read(monkeypatch):
     )
 
 
+def test_a_file_without_a_tenant_has_the_one_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOONCAKE_TENANT_ID", "red")
+    assert MooncakeConfig.from_file(write(tmp_path, REQUIRED)).tenant_id == "red"
+    named = write(tmp_path, REQUIRED | {"tenant_id": "blue"})
+    assert MooncakeConfig.from_file(named).tenant_id == "blue"
+
+
 def test_config_path_wins_over_the_other_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("MOONCAKE_CONFIG_PATH", write(tmp_path, REQUIRED))
     monkeypatch.setenv("MOONCAKE_LOCAL_HOSTNAME", "other")

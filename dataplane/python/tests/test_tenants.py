@@ -49,6 +49,21 @@ def by_config(master, tenant, monkeypatch):
     return client
 
 
+def test_a_client_that_names_no_tenant_has_the_one_of_the_environment(
+    store, master_address, monkeypatch
+):
+    monkeypatch.setenv("MOONCAKE_TENANT_ID", "violet")
+    with contextlib.ExitStack() as stack:
+        clients = [by_keyword(master_address, None), by_dict(master_address, "")]
+        named = by_keyword(master_address, "default")
+        for client in [*clients, named]:
+            stack.callback(client.close)
+        assert clients[0].put("tenants/own", b"violet's") == 0
+        seen = [client.get("tenants/own") for client in [*clients, named, store]]
+        assert seen == [b"violet's", b"violet's", b"", b""]
+        assert clients[1].remove("tenants/own", True) == 0
+
+
 def test_tenants_are_apart_whatever_door_they_come_through(store, master_address, monkeypatch):
     with contextlib.ExitStack() as stack:
         clients = [

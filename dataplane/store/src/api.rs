@@ -11,7 +11,7 @@ pub use perigee_ssd::StorageKey;
 /// Environment variable with the `host:port` of the master.
 pub const MASTER_VARIABLE: &str = "MOONCAKE_MASTER";
 
-/// Environment variable with the tenant of clients whose API has no place for it.
+/// Environment variable with the tenant of clients that name none.
 pub const TENANT_VARIABLE: &str = "MOONCAKE_TENANT_ID";
 
 /// Contiguous bytes of the caller that a put reads or a get fills.
@@ -213,6 +213,15 @@ impl StoreConfig {
     #[must_use]
     pub fn tenant_of_environment() -> String {
         env::var(TENANT_VARIABLE).unwrap_or_default()
+    }
+
+    /// The tenant that a caller names, else the one of the environment.
+    #[must_use]
+    pub fn tenant_or_environment(named: &str) -> String {
+        match named {
+            "" => Self::tenant_of_environment(),
+            named => named.to_owned(),
+        }
     }
 
     /// A client for tests on one host: lends `segment_bytes`, and takes master and tenant of the

@@ -118,7 +118,7 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupErro
             protocol: texts.text("protocol", &usual.protocol),
             device_name: texts.text("rdma_devices", ""),
             master_server_address: texts.text("master_server_addr", &usual.master_server_address),
-            tenant_id: texts.text("tenant_id", &usual.tenant_id),
+            tenant_id: StoreConfig::tenant_or_environment(&texts.text("tenant_id", "")),
             http_port: serve_http.then_some(http_port),
             disks,
         },

@@ -162,7 +162,7 @@ pub(super) fn parse(
             protocol: values.text("protocol", "")?,
             device_name: values.text("rdma_devices", "")?,
             master_server_address: values.text("master_server_addr", "")?,
-            tenant_id: values.text("tenant_id", &StoreConfig::default().tenant_id)?,
+            tenant_id: StoreConfig::tenant_or_environment(&values.text("tenant_id", "")?),
             http_port: serve_http.then_some(http_port),
             disks,
         },
