@@ -1,13 +1,19 @@
-"""Names of features that are not built: they can be imported, and say so when they are used."""
+"""Names of features that are not built: they say so when they are imported or used."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 logger = logging.getLogger("mooncake.store")
 
 NOT_SUPPORTED = -1012
+
+
+def refuse_import(name: str, what: str) -> NoReturn:
+    """Raise the ImportError of a module that is not built; clients that can do without catch it."""
+    text = f"{name} is not built in Perigee: {what}; leave out what imports it"
+    raise ImportError(text, name=name)
 
 
 class MooncakeDistributedNoFRegister:

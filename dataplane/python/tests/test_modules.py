@@ -47,6 +47,25 @@ def test_an_allocator_that_is_not_built_refuses(kind):
     assert allocator.NVLinkAllocator.detect_mem_backend() is allocator.MemoryBackend.UNSUPPORTED
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "allocator_ascend_npu",
+        "ep",
+        "mooncake_elastic_buffer",
+        "mooncake_ep_buffer",
+        "mooncake_ssd_register",
+        "mooncake_ssd_unregister",
+        "pg",
+        "spdk_tgt_create",
+    ],
+)
+def test_a_module_that_is_not_built_says_so_when_it_is_imported(name):
+    with pytest.raises(ImportError, match=f"mooncake.{name} is not built in Perigee: ") as raised:
+        importlib.import_module(f"mooncake.{name}")
+    assert raised.value.name == f"mooncake.{name}"
+
+
 def test_allocator_libraries_are_missing_in_the_callers_words():
     with pytest.raises(ImportError, match="upgrade"):
         fabric_allocator_utils.get_mooncake_so_path("nvlink_allocator.so", "upgrade it")
