@@ -61,6 +61,37 @@ fn nothing_that_was_acknowledged_is_lost_with_a_node_that_is_ended() {
 }
 
 #[test]
+fn sigterm_alone_loses_nothing_that_others_can_take() {
+    let master = Master::start(&[SHORT_LEASES]);
+    let mut leaving = Node::start_with(&master, POOL_BYTES, &[&port_of(&master)]);
+    let objects = Objects::open(&master.address());
+    for key in 0..KEYS {
+        assert_eq!(objects.put_object(key, 1, OBJECT_BYTES), Status::Ok, "key {key}");
+    }
+    let _staying = Node::start(&master, POOL_BYTES);
+    let log = end(&mut leaving);
+    assert!(log.contains("All objects were moved"), "{log}");
+    for key in 0..KEYS {
+        assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1), "key {key}");
+    }
+}
+
+#[test]
+fn a_stop_that_was_not_asked_to_drain_does_not_wait_in_vain() {
+    let master = Master::start(&[]);
+    let port = port_of(&master);
+    let mut only = Node::start_with(&master, POOL_BYTES, &[&port]);
+    let objects = Objects::open(&master.address());
+    assert_eq!(objects.put_object(0, 1, OBJECT_BYTES), Status::Ok);
+    let log = end(&mut only);
+    assert!(log.contains("Objects are dropped with this node") && log.contains("No other node"));
+    let mut interrupted = Node::start_with(&master, POOL_BYTES, &[&port]);
+    interrupted.program.signal(Signal::SIGINT);
+    assert!(interrupted.program.wait(CALL_DEADLINE).is_some());
+    assert!(!interrupted.program.log().contains("Moving objects"), "{}", interrupted.program.log());
+}
+
+#[test]
 fn a_node_whose_objects_have_nowhere_to_go_ends_within_its_time() {
     let master = Master::start(&[SHORT_LEASES]);
     let short = "--drain_on_stop=2";

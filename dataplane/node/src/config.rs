@@ -55,6 +55,8 @@ pub struct StopDrain {
     pub patience: Duration,
     /// HTTP port of the master.
     pub master_port: u16,
+    /// Whether the time was asked for: then all of it is used, and by SIGINT, too.
+    pub is_asked: bool,
 }
 
 /// How the node is called.

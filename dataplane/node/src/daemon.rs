@@ -1,8 +1,8 @@
 //! The node as a program, from configuration to a clean stop. Invariant: a stop signal ends it with
 //! success at any moment, also while it still waits for its master.
 
-use crate::config::{HttpPage, NodeConfig};
-use crate::drain::DrainJobs;
+use crate::config::{HttpPage, NodeConfig, StopDrain};
+use crate::drain::{DrainJobs, drain_unasked};
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
 use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
@@ -54,12 +54,12 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         let store = slot.fill(store);
         announce_ready(config, &store, page.as_ref());
         let introduction = introduce(config, &store, claim);
-        wait_for_stop(&events);
+        let signal = wait_for_stop(&events);
         signals.unblock();
         if let Some(introduction) = introduction {
             introduction.stop();
         }
-        drain(config, &store);
+        drain(config, signal, &store);
         leave(store);
     }
     if let Some(page) = page {
@@ -164,10 +164,12 @@ fn introduce(config: &NodeConfig, store: &Store, claim: Option<NameClaim>) -> Op
     Introduction::start(claim?, &answer)
 }
 
-fn wait_for_stop(events: &Receiver<Event>) {
-    if let Ok(Event::Stop(signal)) = events.recv() {
-        tracing::info!(%signal, "Stopping");
-    }
+fn wait_for_stop(events: &Receiver<Event>) -> Option<Signal> {
+    let Ok(Event::Stop(signal)) = events.recv() else {
+        return None;
+    };
+    tracing::info!(%signal, "Stopping");
+    Some(signal)
 }
 
 fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>) {
@@ -182,22 +184,32 @@ fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>)
 }
 
 /// Moves the objects of the node to others, if that is wanted. What is not moved in time is dropped
-/// with the memory.
-fn drain(config: &NodeConfig, store: &Store) {
-    let Some(drain) = config.drain.filter(|_| config.segment_bytes > 0) else {
+/// with the memory. Without a word about it SIGTERM does so, as far as it is not in vain: that is
+/// how a pod is replaced.
+fn drain(config: &NodeConfig, signal: Option<Signal>, store: &Store) {
+    let is_due = |drain: &StopDrain| drain.is_asked || signal == Some(Signal::SIGTERM);
+    let Some(drain) = config.drain.filter(is_due).filter(|_| config.segment_bytes > 0) else {
         return;
     };
     let started = Instant::now();
+    let until = started + drain.patience;
     tracing::info!(patience = ?drain.patience, "Moving objects to other nodes; another signal ends at once");
-    let jobs = DrainJobs::of(&config.master, drain.master_port);
-    match jobs.run(&[store.hostname()], started + drain.patience) {
+    let segments = [store.hostname()];
+    let moved = match drain.is_asked {
+        true => DrainJobs::of(&config.master, drain.master_port).run(&segments, until),
+        false => drain_unasked(&config.master, drain.master_port, &segments, until),
+    };
+    match moved {
         Ok(moved) => tracing::info!(
             objects = moved.as_ref().map(|moved| moved.objects),
             bytes = moved.as_ref().map(|moved| moved.bytes),
             took = ?started.elapsed(),
             "All objects were moved"
         ),
-        Err(error) => tracing::error!(%error, "Objects are dropped with this node"),
+        Err(error) if drain.is_asked => {
+            tracing::error!(%error, "Objects are dropped with this node");
+        }
+        Err(error) => tracing::warn!(%error, "Objects are dropped with this node"),
     }
 }
 

@@ -3,13 +3,15 @@
 
 use crate::limits::{DRAIN_ANSWER_DEADLINE, DRAIN_POLL_PAUSE};
 use serde_json::{Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod error;
+mod prospect;
 #[cfg(test)]
 mod tests;
 
 pub use error::DrainError;
+pub use prospect::drain_unasked;
 
 /// Tells the master that the name in `Host` is the operator's own, not one that a web page made up.
 const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
@@ -29,6 +31,8 @@ pub struct DrainJobs {
     agent: ureq::Agent,
     /// `http://HOST:PORT/api/v1`
     url: String,
+    /// How long the master may be silent, if not until the end.
+    silence: Duration,
 }
 
 impl DrainJobs {
@@ -43,7 +47,13 @@ impl DrainJobs {
         Self {
             agent: ureq::Agent::new_with_config(config.build()),
             url: format!("http://{host}:{http_port}/api/v1"),
+            silence: Duration::MAX,
         }
+    }
+
+    /// Gives up when the master has been silent for so long.
+    fn giving_up_after(self, silence: Duration) -> Self {
+        Self { silence, ..self }
     }
 
     /// Starts a job for these segments and waits for its end, at most until then. What it has
@@ -52,19 +62,47 @@ impl DrainJobs {
     /// # Errors
     /// The master does not answer or refuses, or objects are left.
     pub fn run(&self, segments: &[String], until: Instant) -> Result<Option<Moved>, DrainError> {
+        self.run_while(segments, until, || Ok(()))
+    }
+
+    /// The same, as long as `goes_on` finds no reason to stop while no move is under way.
+    fn run_while(
+        &self,
+        segments: &[String],
+        until: Instant,
+        goes_on: impl FnMut() -> Result<(), DrainError>,
+    ) -> Result<Option<Moved>, DrainError> {
         let mut lost = false;
-        let created = retried(until, || {
+        let created = self.retried(until, || {
             let created = self.create(segments);
             lost |= matches!(created, Err(DrainError::NoAnswer { .. }));
             created
         });
         match created {
-            Ok(id) => self.wait_for_job(&id, until).map(Some),
+            Ok(id) => self.wait_for_job(&id, until, goes_on).map(Some),
             // The request without an answer may have been carried out.
             Err(DrainError::Refused(reason)) if lost => {
                 self.wait_for_segments(segments, reason, until).map(|()| None)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Asks until there is an answer or the time is over.
+    fn retried<T>(
+        &self,
+        until: Instant,
+        mut ask: impl FnMut() -> Result<T, DrainError>,
+    ) -> Result<T, DrainError> {
+        let silent = Instant::now().checked_add(self.silence);
+        let until = silent.map_or(until, |silent| silent.min(until));
+        loop {
+            match ask() {
+                Err(DrainError::NoAnswer { .. }) if Instant::now() < until => {
+                    std::thread::sleep(DRAIN_POLL_PAUSE);
+                }
+                answer => return answer,
+            }
         }
     }
 
@@ -76,9 +114,14 @@ impl DrainJobs {
         Ok(created["job_id"].as_str().unwrap_or_default().to_owned())
     }
 
-    fn wait_for_job(&self, id: &str, until: Instant) -> Result<Moved, DrainError> {
+    fn wait_for_job(
+        &self,
+        id: &str,
+        until: Instant,
+        mut goes_on: impl FnMut() -> Result<(), DrainError>,
+    ) -> Result<Moved, DrainError> {
         loop {
-            let job = retried(until, || self.get("drain_jobs/query", ("job_id", id)))?;
+            let job = self.retried(until, || self.get("drain_jobs/query", ("job_id", id)))?;
             let state = job["status_name"].as_str().unwrap_or_default();
             match state {
                 "SUCCEEDED" => return Ok(moved(&job)),
@@ -87,7 +130,12 @@ impl DrainJobs {
                     let text = format!("{} and goes on as job {id}", progress(&job, state));
                     return Err(DrainError::Late(text));
                 }
-                _ => std::thread::sleep(DRAIN_POLL_PAUSE),
+                _ => {
+                    if job["active_units"].as_u64() == Some(0) {
+                        goes_on()?;
+                    }
+                    std::thread::sleep(DRAIN_POLL_PAUSE);
+                }
             }
         }
     }
@@ -103,7 +151,7 @@ impl DrainJobs {
         let mut was_draining = false;
         loop {
             let states: Result<Vec<String>, DrainError> =
-                segments.iter().map(|name| retried(until, || self.state(name))).collect();
+                segments.iter().map(|name| self.retried(until, || self.state(name))).collect();
             let states = states?;
             if states.iter().all(|state| state == "DRAINED") {
                 return Ok(());
@@ -155,21 +203,6 @@ impl DrainJobs {
         }
         let reason = body["error_message"].as_str().map_or(text.as_str(), |reason| reason);
         Err(DrainError::Refused(reason.to_owned()))
-    }
-}
-
-/// Asks until there is an answer or the time is over.
-fn retried<T>(
-    until: Instant,
-    mut ask: impl FnMut() -> Result<T, DrainError>,
-) -> Result<T, DrainError> {
-    loop {
-        match ask() {
-            Err(DrainError::NoAnswer { .. }) if Instant::now() < until => {
-                std::thread::sleep(DRAIN_POLL_PAUSE);
-            }
-            answer => return answer,
-        }
     }
 }
 

@@ -17,6 +17,6 @@ mod summary;
 
 pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
-pub use drain::{DrainError, DrainJobs, Moved};
+pub use drain::{DrainError, DrainJobs, Moved, drain_unasked};
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};

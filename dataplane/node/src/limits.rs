@@ -49,3 +49,9 @@ pub const DRAIN_ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Pause between two looks at a drain job.
 pub const DRAIN_POLL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Longest wait for one list of segments before a drain of its own accord.
+pub const DRAIN_LOOK_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Longest silence of the master's HTTP port in such a drain.
+pub const DRAIN_SILENCE: Duration = Duration::from_secs(3);

@@ -18,6 +18,7 @@ from typing import Any, Sequence
 from aiohttp import web
 
 from ._store_service.arguments import (
+    DEFAULT_DRAIN_S,
     DEFAULT_HOST,
     DEFAULT_MAX_WAIT_S,
     DEFAULT_PORT,
@@ -127,17 +128,30 @@ class MooncakeStoreService:
             await self.drain.run(self.config.master_server_address, self.store.get_hostname())
 
 
+def drain_of(options: argparse.Namespace, number: signal.Signals) -> StopDrain | None:
+    """Return what a stop by this signal does for the objects here; None drops them."""
+    is_asked = options.drain_on_stop is not None
+    if not is_asked and number != signal.SIGTERM:
+        return None
+    seconds = options.drain_on_stop if is_asked else DEFAULT_DRAIN_S
+    if seconds <= 0:
+        return None
+    return StopDrain(seconds, options.master_metrics_port, is_asked)
+
+
 async def serve(options: argparse.Namespace) -> int:
     """Run the service until SIGINT or SIGTERM; returns the exit status."""
-    drain = None
-    if options.drain_on_stop > 0:
-        drain = StopDrain(options.drain_on_stop, options.master_metrics_port)
     config = load_config(options.config, options.define)
-    service = MooncakeStoreService(config, host=options.host, port=options.port, drain=drain)
+    service = MooncakeStoreService(config, host=options.host, port=options.port)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        service.drain = drain_of(options, number)
+        stopping.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stop, number)
     starting = asyncio.create_task(service.start_store(options.max_wait_time))
     interrupted = asyncio.create_task(stopping.wait())
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 
 import pytest
 
@@ -55,8 +56,20 @@ def test_arguments_have_the_documented_defaults():
     )
 
 
+def test_sigterm_drains_within_the_grace_of_a_pod_unless_the_command_line_says_otherwise():
+    def drain(arguments, number):
+        return service_module.drain_of(parse_arguments(arguments), number)
+
+    usual = drain([], signal.SIGTERM)
+    assert (usual.seconds, usual.is_asked) == (20, False)
+    assert drain([], signal.SIGINT) is None
+    assert drain(["--drain-on-stop=0"], signal.SIGTERM) is None
+    asked = drain(["--drain-on-stop=7"], signal.SIGINT)
+    assert (asked.seconds, asked.is_asked) == (7, True)
+
+
 def test_a_stop_drains_for_seconds():
-    assert parse_arguments([]).drain_on_stop == 0
+    assert parse_arguments([]).drain_on_stop is None
     options = parse_arguments(["--drain_on_stop=60s", "--master-metrics-port=8"])
     assert (options.drain_on_stop, options.master_metrics_port) == (60, 8)
     with pytest.raises(SystemExit):
@@ -242,7 +255,6 @@ def test_get_is_binary_safe_and_keys_may_have_slashes():
         ("PUT", "/api/put", [1], 400, "The body must be a JSON object"),
         ("GET", "/api/get/none", None, 404, "Key not found"),
         ("GET", "/api/exist/unreachable", None, 500, "Exist check failed"),
-        ("DELETE", "/api/remove/none", None, 500, "Remove operation failed"),
         ("POST", "/api/mount", {"size": "x"}, 400, "Invalid size, must be a positive integer"),
         ("POST", "/api/mount", {"size": True}, 400, "Invalid size, must be a positive integer"),
         ("POST", "/api/mount_shm", {"name": "../x", "size": 1}, 400,
@@ -265,6 +277,15 @@ def test_get_is_binary_safe_and_keys_may_have_slashes():
 )
 def test_errors_have_status_and_text(method, path, body, status, message):
     assert ask_one(method, path, body) == (status, {"error": message})
+
+
+def test_a_removal_that_is_refused_says_why():
+    status, body = ask_one("DELETE", "/api/remove/none")
+    assert (status, body["error"], body["code"]) == (500, "Remove operation failed", -704)
+    assert body["reason"] == "there is no such key"
+    store = FakeStore()
+    store.remove = lambda key, force=False: -706
+    assert "lease" in ask_one("DELETE", "/api/remove/leased", store=store)[1]["reason"]
 
 
 def test_remove_and_remove_all():

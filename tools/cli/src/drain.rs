@@ -11,7 +11,7 @@ use crate::status::segments_of;
 use nix::ifaddrs::getifaddrs;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind};
 use perigee_node::limits::DRAIN_TIMEOUT_MS_MAX;
-use perigee_node::{DrainError, DrainJobs, Moved};
+use perigee_node::{DrainError, DrainJobs, Moved, drain_unasked};
 use perigee_rpc::SegmentUse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -45,6 +45,12 @@ const FLAGS: &[Flag] = &[
         "Longest time for all moves; keep it below the pod's terminationGracePeriodSeconds",
     )
     .within(1, DRAIN_TIMEOUT_MS_MAX),
+    Flag::new(
+        "quick",
+        ValueKind::Bool,
+        "false",
+        "End at once where no other node takes objects, and soon where the master is away",
+    ),
 ];
 
 /// The command as its settings see it.
@@ -72,9 +78,12 @@ pub(crate) fn run(
     if names.is_empty() {
         return Ok(output::print("Nothing to drain: no segment of this host takes objects\n")?);
     }
-    let jobs =
-        DrainJobs::of(settings.text("master_server_address"), settings.integer("metrics_port"));
-    let moved = jobs.run(&names, until)?;
+    let (master, http_port) =
+        (settings.text("master_server_address"), settings.integer("metrics_port"));
+    let moved = match settings.bool("quick") {
+        true => drain_unasked(master, http_port, &names, until)?,
+        false => DrainJobs::of(master, http_port).run(&names, until)?,
+    };
     Ok(output::print(&summary(&names, moved.as_ref(), started.elapsed()))?)
 }
 

@@ -139,7 +139,8 @@ fn unshared(error: &SettingError) -> String {
 fn drain(settings: &Settings) -> Option<StopDrain> {
     let patience = Duration::from_secs(settings.integer("drain_on_stop"));
     let master_port = settings.integer("master_metrics_port");
-    (!patience.is_zero()).then_some(StopDrain { patience, master_port })
+    let is_asked = settings.is_given("drain_on_stop");
+    (!patience.is_zero()).then_some(StopDrain { patience, master_port, is_asked })
 }
 
 fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {

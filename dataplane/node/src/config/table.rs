@@ -174,9 +174,9 @@ const STOP: &[Flag] = &[
     Flag::new(
         "drain_on_stop",
         ValueKind::Uint64,
-        "0",
+        "20",
         "Longest time in seconds for which a stop moves the objects here to other nodes first; 0 \
-         drops them",
+         drops them. As long as it is not given, SIGTERM alone does so, and not in vain",
     )
     .within(0, DRAIN_TIMEOUT_MS_MAX / 1000),
     Flag::new(

@@ -148,10 +148,13 @@ fn values_that_cannot_be_used_are_refused_by_name() {
 
 #[test]
 fn a_stop_drains_for_as_long_as_is_said() {
-    assert_eq!(load(&[]).unwrap().drain, None);
+    assert_eq!(load(&["--drain_on_stop=0"]).unwrap().drain, None);
     let drain = load(&["--drain_on_stop=90", "--master_metrics_port=8"]).unwrap().drain;
-    let expected = StopDrain { patience: Duration::from_secs(90), master_port: 8 };
-    assert_eq!(drain, Some(expected));
+    let patience = Duration::from_secs(90);
+    assert_eq!(drain, Some(StopDrain { patience, master_port: 8, is_asked: true }));
+    let usual = load(&[]).unwrap().drain.map(|drain| (drain.patience, drain.is_asked));
+    // Less than the 30 s that Kubernetes gives a pod.
+    assert_eq!(usual, Some((Duration::from_secs(20), false)));
     assert!(load(&["--drain_on_stop=soon"]).unwrap_err().to_string().contains("drain_on_stop"));
 }
 

@@ -30,6 +30,17 @@ pub enum DrainError {
         /// Why the answer cannot be read.
         reason: String,
     },
+    /// The master's RPC port did not list its segments.
+    #[error("The master at {master} does not answer: {reason}")]
+    NoList {
+        /// Its address.
+        master: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// No other segment takes objects.
+    #[error("No other node takes objects")]
+    Nowhere,
     /// The master refused the job.
     #[error("The master refused to drain: {0}")]
     Refused(String),
@@ -52,8 +63,8 @@ impl DrainError {
     pub fn status(&self) -> Status {
         match self {
             Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
-            Self::NoAnswer { .. } | Self::NoMaster { .. } => Status::RpcFail,
-            Self::Left(_) | Self::Late(_) => Status::NoAvailableHandle,
+            Self::NoAnswer { .. } | Self::NoMaster { .. } | Self::NoList { .. } => Status::RpcFail,
+            Self::Left(_) | Self::Late(_) | Self::Nowhere => Status::NoAvailableHandle,
         }
     }
 }

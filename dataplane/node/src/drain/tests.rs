@@ -14,7 +14,7 @@ const CREATED: &str = r#"200 {"job_id":"5-9"}"#;
 
 /// Gives each connection its answer, `STATUS BODY`, or none where it is empty; the first line of
 /// each request.
-fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
+pub(super) fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = answers.to_vec();
@@ -81,6 +81,26 @@ fn a_refusal_and_a_stranger_are_errors_at_once() {
     assert!(matches!(refused, DrainError::Refused(_)), "{refused}");
     let stranger = run(&["404 <html>"]).0.unwrap_err();
     assert!(stranger.to_string().contains("is no master"), "{stranger}");
+}
+
+#[test]
+fn a_reason_to_stop_ends_the_wait_while_nothing_moves() {
+    let moving = r#"200 {"status_name":"RUNNING","active_units":1}"#;
+    let waiting = r#"200 {"status_name":"RUNNING","active_units":0}"#;
+    let (jobs, server) = serve(&[CREATED, moving, waiting]);
+    let until = Instant::now() + PATIENCE;
+    let stopped = jobs.run_while(&["host:1".to_owned()], until, || Err(DrainError::Nowhere));
+    assert!(matches!(stopped, Err(DrainError::Nowhere)), "{stopped:?}");
+    assert_eq!(server.join().unwrap().len(), 3);
+}
+
+#[test]
+fn a_master_that_stays_silent_is_given_up_before_the_time_is_over() {
+    let (jobs, server) = serve(&[BUSY]);
+    let jobs = jobs.giving_up_after(Duration::ZERO);
+    let error = jobs.run(&["host:1".to_owned()], Instant::now() + PATIENCE).unwrap_err();
+    assert!(matches!(error, DrainError::NoAnswer { .. }), "{error}");
+    server.join().unwrap();
 }
 
 #[test]

@@ -15,6 +15,8 @@ DEFAULT_PORT = 8080
 DEFAULT_MAX_WAIT_S = 60.0
 DEFAULT_MASTER_METRICS_PORT = 9003
 DRAIN_S_MAX = 86_400
+# Less than the 30 s that Kubernetes gives a pod.
+DEFAULT_DRAIN_S = 20.0
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -48,10 +50,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "--drain-on-stop",
         "--drain_on_stop",
         type=_seconds,
-        default=0.0,
+        default=None,
         metavar="SECONDS",
-        help="Longest time for which a stop moves the objects here to other stores first "
-        "(default: 0, which drops them)",
+        help="Longest time for which a stop moves the objects here to other stores first; 0 drops "
+        "them (default: 20 after SIGTERM, less where it would be in vain)",
     )
     parser.add_argument(
         "--master-metrics-port",

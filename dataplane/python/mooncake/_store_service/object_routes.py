@@ -13,6 +13,15 @@ from .requests import Handler, read_object
 
 logger = logging.getLogger("mooncake.store_service")
 
+# Why an object is not removed, by code.
+REFUSED_REMOVALS = {
+    -600: "the key is empty, too long or begins with U+0001",
+    -703: "the object is still being written, try again",
+    -704: "there is no such key",
+    -706: "a reader has a lease on it for some seconds, try again",
+    -900: "the master does not answer",
+}
+
 
 class ObjectRoutes:
     """Put, get, look for and remove objects."""
@@ -64,10 +73,11 @@ class ObjectRoutes:
         return code == 1
 
     async def handle_remove(self, request: web.Request) -> web.Response:
-        """DELETE /api/remove/{key}; 500 when it is unknown or leased."""
+        """DELETE /api/remove/{key}; 500 and the reason when it is unknown or leased."""
         code = await asyncio.to_thread(self._store.remove, request.match_info["key"])
         if code != 0:
-            raise RequestError("Remove operation failed", 500)
+            reason = REFUSED_REMOVALS.get(code, "the log of this service says why")
+            raise RequestError("Remove operation failed", 500, code=code, reason=reason)
         return web.json_response({"status": "success"})
 
     async def handle_remove_all(self, _request: web.Request) -> web.Response:

@@ -12,7 +12,7 @@ from perigee_mooncake.program import program_path
 logger = logging.getLogger("mooncake.store_service")
 
 # What `perigee drain` may take beside its time.
-DRAIN_GRACE_S = 10.0
+DRAIN_GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,14 @@ class StopDrain:
 
     seconds: float
     master_metrics_port: int
+    # Whether the time was asked for: then all of it is used, and by SIGINT, too.
+    is_asked: bool = True
 
     async def run(self, master: str, segment: str) -> bool:
         """Run `perigee drain` within the time; False if objects are left, which the log says."""
         words = [f"--master={master}", f"--metrics_port={self.master_metrics_port}"]
         words += [f"--segment={segment}", f"--timeout={max(1, round(self.seconds * 1000))}ms"]
+        words += [] if self.is_asked else ["--quick"]
         logger.info("Moving objects to other stores, %g s at most", self.seconds)
         try:
             drain = await asyncio.create_subprocess_exec(
@@ -45,5 +48,6 @@ class StopDrain:
         if drain.returncode == 0:
             logger.info("%s", text)
             return True
-        logger.error("Objects are dropped with this store: %s", text)
+        level = logging.ERROR if self.is_asked else logging.WARNING
+        logger.log(level, "Objects are dropped with this store: %s", text)
         return False

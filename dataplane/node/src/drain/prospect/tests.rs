@@ -1,0 +1,72 @@
+//! What a drain would do, from lists of segments; and the master that is another one.
+
+use super::*;
+use crate::drain::tests::serve;
+use perigee_rpc::ReplySegment;
+use perigee_schemas::SegmentKind;
+use std::time::Duration;
+
+fn segment(name: &str, client: u64, used_bytes: u64, state: u8) -> SegmentUse {
+    let segment = ReplySegment {
+        id: Identity::from_halves(client, 1),
+        client: Identity::from_halves(7, client),
+        bytes: 1 << 30,
+        base: 0,
+        name: name.to_owned(),
+        endpoint: "10.0.0.1:4000".to_owned(),
+        host_id: "host".to_owned(),
+        rendezvous: String::new(),
+        protocol: "tcp".to_owned(),
+        kind: Some(SegmentKind::Memory),
+    };
+    SegmentUse { segment, used_bytes, state }
+}
+
+fn of(listed: &[SegmentUse]) -> Prospect {
+    prospect(listed, &["own:1".to_owned()])
+}
+
+#[test]
+fn a_drain_is_useful_where_another_client_takes_objects() {
+    let own = segment("own:1", 1, 9, OPEN);
+    let open = segment("other:1", 2, 0, OPEN);
+    assert_eq!(of(&[own.clone(), open.clone()]), Prospect::Useful);
+    assert_eq!(of(&[segment("own:1", 1, 0, OPEN), open.clone()]), Prospect::Useful);
+    assert_eq!(of(&[segment("own:1", 1, 9, DRAINING), open]), Prospect::UnderWay);
+    assert_eq!(of(std::slice::from_ref(&own)), Prospect::Nowhere);
+    // Those that are being emptied take nothing, and neither does this process itself.
+    let closed = segment("other:1", 2, 0, DRAINING);
+    assert_eq!(of(&[own.clone(), closed]), Prospect::Nowhere);
+    assert_eq!(of(&[own, segment("file", 1, 0, OPEN)]), Prospect::Nowhere);
+}
+
+#[test]
+fn nothing_is_done_where_nothing_lies() {
+    assert_eq!(of(&[]), Prospect::Empty);
+    assert_eq!(of(&[segment("own:1", 1, 0, OPEN)]), Prospect::Empty);
+    let open = segment("other:1", 2, 0, OPEN);
+    assert_eq!(of(&[segment("own:1", 1, 9, DRAINED), open]), Prospect::Empty);
+}
+
+#[test]
+fn another_master_at_the_http_port_is_noticed() {
+    let own = ["own:1".to_owned()];
+    let listed = [segment("own:1", 1, 9, OPEN)];
+    for (client, is_known) in [("7-1", true), ("7-2", false)] {
+        let answer =
+            format!(r#"200 {{"segments":[{{"segment_name":"own:1","client_id":"{client}"}}]}}"#);
+        let (jobs, server) = serve(&[answer.leak()]);
+        let until = Instant::now() + Duration::from_secs(60);
+        let checked = jobs.check_cluster(&listed, &own, until);
+        assert_eq!(checked.is_ok(), is_known, "{checked:?}");
+        assert_eq!(server.join().unwrap(), ["GET /get_segments_detail"]);
+    }
+}
+
+#[test]
+fn a_master_that_is_away_is_not_waited_for() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let until = Instant::now() + Duration::from_secs(86_400);
+    let error = drain_unasked(&format!("127.0.0.1:{port}"), port, &["own:1".to_owned()], until);
+    assert!(matches!(error, Err(DrainError::NoList { .. })), "{error:?}");
+}
