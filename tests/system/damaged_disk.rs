@@ -63,7 +63,8 @@ fn read_range(objects: &Objects, key: u64) -> Result<u64, Status> {
 
 #[test]
 fn an_object_that_is_damaged_on_its_disk_is_a_miss_and_can_be_put_again() {
-    let master = Master::start(&["--enable_offload", "--offload_on_evict"]);
+    let master =
+        Master::start(&["--enable_offload", "--offload_on_evict", "--offload_force_evict=false"]);
     let folder = TempDir::new().expect("a folder");
     let objects = Objects::open(&master.address());
     let mut running = node(&master, &folder);

@@ -28,10 +28,11 @@ const WRITERS: usize = 2;
 const PUTS_BETWEEN: u64 = 10_000;
 /// Chunks that are read after each kill.
 const CHECKED_CHUNKS: u64 = 60;
-const FLAGS: [&str; 5] = [
+const FLAGS: [&str; 6] = [
     "--rpc_shards=2",
     "--enable_offload",
     "--offload_on_evict",
+    "--offload_force_evict=false",
     "--offload_drive_writes_per_day=0",
     "--default_kv_lease_ttl=50",
 ];

@@ -46,6 +46,8 @@ mod one_request;
 #[cfg(test)]
 mod ports_in_use;
 #[cfg(all(test, feature = "store"))]
+mod puts_beside_disks;
+#[cfg(all(test, feature = "store"))]
 mod repairs;
 #[cfg(all(test, feature = "store"))]
 mod shared_directory;

@@ -25,8 +25,13 @@ const MEMORY_BYTES: u64 = 24 << 20;
 pub(super) const KEYS: u64 = 192;
 /// A user with nothing.
 const STRANGER: u32 = 65_534;
-pub(super) const FLAGS: [&str; 3] =
-    ["--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
+/// Nothing leaves memory without a copy: what is missing was lost.
+pub(super) const FLAGS: [&str; 4] = [
+    "--enable_offload",
+    "--offload_on_evict",
+    "--offload_force_evict=false",
+    "--default_kv_lease_ttl=50",
+];
 
 /// What a node is started with beside its disk.
 fn flags(folder: &Path, http: u16) -> [String; 4] {

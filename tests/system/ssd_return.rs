@@ -24,13 +24,13 @@ use tempfile::TempDir;
 const SHUTDOWN: libc::c_ulong = 0x8004_587d;
 
 /// An ext4 in an image, mounted on a folder.
-struct Ext4 {
+pub(super) struct Ext4 {
     image: PathBuf,
-    place: PathBuf,
+    pub(super) place: PathBuf,
 }
 
 impl Ext4 {
-    fn new(folder: &Path) -> Self {
+    pub(super) fn new(folder: &Path) -> Self {
         let (image, place) = (folder.join("image"), folder.join("place"));
         std::fs::create_dir(&place).expect("a folder");
         let file = std::fs::File::create(&image).expect("a file");
@@ -64,7 +64,7 @@ impl Ext4 {
         Self { image: copy, place: self.place.clone() }.mount();
     }
 
-    fn unmount(&self) {
+    pub(super) fn unmount(&self) {
         umount2(&self.place, MntFlags::MNT_DETACH).expect("it is mounted");
     }
 }
@@ -75,7 +75,7 @@ fn run(program: &str, words: &[&str]) {
 }
 
 /// Root, in mounts of its own, where an ext4 can be made.
-fn can_mount() -> bool {
+pub(super) fn can_mount() -> bool {
     if !is_root() {
         return false;
     }
@@ -91,7 +91,7 @@ fn lines(node: &DiskNode, text: &str) -> usize {
     node.log().lines().filter(|line| line.contains(text)).count()
 }
 
-fn wait_for_state(node: &DiskNode, states: &[&str]) {
+pub(super) fn wait_for_state(node: &DiskNode, states: &[&str]) {
     wait_until(&format!("the disk is {states:?}"), MEMBERSHIP_DEADLINE, || {
         states.contains(&node.state().as_str())
     });

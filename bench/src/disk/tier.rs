@@ -31,7 +31,11 @@ impl TierEnd {
     /// Puts as many objects of a size as fill the pool on a disk behind memory.
     pub(super) fn start(settings: &DiskLoad, bytes: u64) -> Result<Self, BenchError> {
         let folder = RunFolder::make(&settings.path)?;
-        let master = start_master_with(&["--enable_offload", "--offload_on_evict"])?;
+        let master = start_master_with(&[
+            "--enable_offload",
+            "--offload_on_evict",
+            "--offload_force_evict=false",
+        ])?;
         let address = master.address().to_string();
         let disks = DiskSettings {
             paths: vec![folder.path().to_owned()],

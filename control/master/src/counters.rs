@@ -178,6 +178,10 @@ pub struct ShardGauges {
     pub promotions: u64,
     /// Copies to disks under way.
     pub demotions: u64,
+    /// Bytes in memory that those keep from eviction.
+    pub demoting_bytes: u64,
+    /// Disks that take no copies because of what their owners say of them.
+    pub ailing_disks: u64,
     /// Void copies on disks that their owners have not confirmed.
     pub tombstones: u64,
     /// Copies on disks.

@@ -60,6 +60,9 @@ pub(crate) struct Demotions {
     /// Objects whose demotion waits for its owner, in the order in which they were chosen.
     waiting: BTreeMap<(u128, u64), u32>,
     by_deadline: BTreeSet<(u64, u32)>,
+    /// All of them by lane: those that wait for their owner and then the others, each in the order
+    /// in which they were chosen.
+    by_lane: BTreeMap<PlaceInLane, u32>,
     /// Bytes of the sources, by segment.
     bytes_of_segment: BTreeMap<u32, u64>,
     /// Bytes of the sources of each tenant.
@@ -75,6 +78,7 @@ impl Demotions {
         let demotion = Demotion { order: self.begun, ..demotion };
         self.waiting.insert((demotion.client, demotion.order), object);
         self.by_deadline.insert((demotion.deadline_ms, object));
+        self.by_lane.insert(place_of(&demotion), object);
         *self.bytes_of_segment.entry(demotion.lane.segment).or_default() += demotion.bytes;
         if demotion.lane.tenant != SHARED {
             *self.bytes_of_tenant.entry(demotion.lane.tenant).or_default() += demotion.bytes;
@@ -92,6 +96,7 @@ impl Demotions {
         let ended = self.by_object.remove(&object)?;
         self.waiting.remove(&(ended.client, ended.order));
         self.by_deadline.remove(&(ended.deadline_ms, object));
+        self.by_lane.remove(&place_of(&ended));
         take_off(&mut self.bytes_of_segment, ended.lane.segment, ended.bytes);
         if ended.lane.tenant != SHARED {
             take_off(&mut self.bytes_of_tenant, ended.lane.tenant, ended.bytes);
@@ -107,8 +112,10 @@ impl Demotions {
         let demotion = self.by_object.get_mut(&object)?;
         self.by_deadline.remove(&(demotion.deadline_ms, object));
         self.by_deadline.insert((deadline_ms, object));
+        self.by_lane.remove(&place_of(demotion));
         demotion.is_taken = true;
         demotion.deadline_ms = deadline_ms;
+        self.by_lane.insert(place_of(demotion), object);
         Some((object, *demotion))
     }
 
@@ -123,6 +130,14 @@ impl Demotions {
         (deadline_ms <= now_ms).then_some(object)
     }
 
+    /// Objects of a lane that are on their way, in the order in which they are to be given up: what
+    /// its owner does not know of first.
+    pub(crate) fn of_lane(&self, lane: TenantLane) -> impl Iterator<Item = u32> {
+        let TenantLane { segment, tenant } = lane;
+        let (first, last) = ((segment, tenant, false, 0), (segment, tenant, true, u64::MAX));
+        self.by_lane.range(first..=last).map(|(_, object)| *object)
+    }
+
     /// Number of demotions.
     pub(crate) fn len(&self) -> usize {
         self.by_object.len()
@@ -131,6 +146,11 @@ impl Demotions {
     /// Bytes of a segment that are on their way.
     pub(crate) fn bytes_of(&self, segment: u32) -> u64 {
         self.bytes_of_segment.get(&segment).copied().unwrap_or_default()
+    }
+
+    /// Bytes of all segments that are on their way.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_of_segment.values().sum()
     }
 
     /// Bytes of a tenant that are on their way.
@@ -150,6 +170,7 @@ impl Demotions {
         for (object, demotion) in self.iter() {
             let deadline = (demotion.deadline_ms, object);
             assert!(self.by_deadline.contains(&deadline), "{object} ends");
+            assert_eq!(self.by_lane.get(&place_of(demotion)), Some(&object));
             *bytes_of.entry(demotion.lane.segment).or_default() += demotion.bytes;
             *bytes_of_tenant.entry(demotion.lane.tenant).or_default() += demotion.bytes;
             if !demotion.is_taken {
@@ -160,10 +181,19 @@ impl Demotions {
         }
         assert_eq!(self.waiting.len(), waiting);
         assert_eq!(self.by_deadline.len(), self.by_object.len());
+        assert_eq!(self.by_lane.len(), self.by_object.len());
         assert_eq!(self.bytes_of_segment, bytes_of);
         bytes_of_tenant.remove(&SHARED);
         assert_eq!(self.bytes_of_tenant, bytes_of_tenant);
     }
+}
+
+/// Segment and tenant, whether its owner has it, and its number.
+type PlaceInLane = (u32, TenantNumber, bool, u64);
+
+fn place_of(demotion: &Demotion) -> PlaceInLane {
+    let TenantLane { segment, tenant } = demotion.lane;
+    (segment, tenant, demotion.is_taken, demotion.order)
 }
 
 fn take_off<K: Ord>(sums: &mut BTreeMap<K, u64>, of: K, bytes: u64) {

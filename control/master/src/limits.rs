@@ -122,6 +122,14 @@ pub const HEAD_KEYS: usize = 16;
 pub const ABSENT_BUDGETS_MAX: usize = 4096;
 /// Longest a copy to a disk waits for its owner to take it, in milliseconds.
 pub const DEMOTION_WAIT_MS: u64 = 10_000;
+/// Pause between two copies to a disk that is full or read-only, to see whether it still is: its
+/// owner tries a write as often.
+pub const DISK_TRIAL_MS: u64 = 30_000;
+/// Most copies to disks that are given up for one replica of a put: a group goes with all of its
+/// members...
+pub const REVOCATIONS_MAX: usize = 256;
+/// ... and how many are looked at, because readers and pins may keep them.
+pub const REVOCATION_LOOKS_MAX: usize = 4096;
 /// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it
 /// has.
 pub const TOMBSTONES_MAX: usize = 1 << 20;

@@ -34,7 +34,7 @@ pub use tasks::{TaskKind, TaskRecord, TaskSettings, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use perigee_schemas::{SegmentKind, Status};
+use perigee_schemas::{DiskHealth, SegmentKind, Status};
 
 use crate::generations::EPOCH_SHIFT;
 use crate::limits::{ATTENTION_MS, CLIENTS_MAX, GRACE_MS_MAX, SEGMENTS_MAX};
@@ -165,6 +165,7 @@ impl Registry {
                 mount_number: 0,
                 drain_end_ms: None,
                 occupancy: Occupancy::Open,
+                health: DiskHealth::Healthy,
                 is_confirmed: !is_waiting,
                 asked_ms: None,
             },

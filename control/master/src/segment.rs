@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use perigee_schemas::SegmentKind;
 use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
+use perigee_schemas::{DiskHealth, SegmentKind};
 
 /// What the owner of a segment announces to a shard before that hands out space there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,6 +117,13 @@ pub enum SegmentEvent {
         index: u32,
         /// Bytes, at most all of the segment.
         bytes: u64,
+    },
+    /// The owner of a disk finds it so.
+    Health {
+        /// The disk's number.
+        index: u32,
+        /// How far it can be used.
+        health: DiskHealth,
     },
     /// The log of a disk goes on without its oldest segments.
     Recycled {

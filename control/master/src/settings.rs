@@ -9,7 +9,8 @@ use crate::strategy::Strategy;
 pub struct OffloadSettings {
     /// What eviction would take is copied; otherwise every put is, at once.
     pub on_evict: bool,
-    /// What cannot be copied for the limits below is evicted all the same; otherwise it stays.
+    /// A put that needs room evicts what has no copy yet; otherwise that stays, and the put is
+    /// refused.
     pub force_evict: bool,
     /// Most copies under way.
     pub queue_limit: usize,

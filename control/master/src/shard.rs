@@ -15,6 +15,7 @@ mod copy;
 mod demote;
 mod demotion_task;
 mod disk;
+mod disk_health;
 mod drain;
 mod evict;
 mod gather_space;
@@ -45,6 +46,7 @@ mod removal;
 mod remove;
 mod repair;
 mod repair_turn;
+mod revoke;
 mod scan;
 mod scan_position;
 mod space;
@@ -212,6 +214,8 @@ impl KeyShard {
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
             demotions: self.demotions.len() as u64,
+            demoting_bytes: self.demotions.bytes(),
+            ailing_disks: self.space.ailing_disks(),
             repairs: self.wishes.len() as u64,
             repairs_put_off: self.wishes.count_put_off() as u64,
             extra_replicas: self.extras,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use perigee_allocator::{Extent, OffsetAllocator};
-use perigee_schemas::SegmentKind;
+use perigee_schemas::{DiskHealth, SegmentKind};
 
 use crate::limits::{AWAITED_MS, DISK_UNCONFIRMED_MS, SHARE_ALIGNMENT_BYTES};
 use crate::segment::{Announces, SegmentSpec};
@@ -36,6 +36,10 @@ pub(crate) struct SegmentShare {
     pub(crate) mounted_ms: u64,
     /// Of a disk: its owner has not said yet all that lies there.
     pub(crate) is_unheard: bool,
+    /// Of a disk: how its owner finds it.
+    pub(crate) health: DiskHealth,
+    /// Of a disk that does not write: when it is tried whether it does again.
+    pub(crate) trial_ms: u64,
     /// Of a disk: number of the oldest segment of its log.
     pub(crate) oldest_sequence: u32,
     /// Of a disk: payload bytes of the copies that lie there.
@@ -57,6 +61,8 @@ impl SegmentShare {
             allocator,
             state: ShareState::Live,
             dry_until_ms: 0,
+            health: DiskHealth::Healthy,
+            trial_ms: 0,
             oldest_sequence: 0,
             copied_bytes: 0,
             coming_bytes: 0,
@@ -108,15 +114,20 @@ impl SegmentShare {
 
     /// Whether it is a disk that takes copies of a size.
     pub(crate) fn takes_copies(&self, bytes: u64) -> bool {
-        self.state == ShareState::Live && self.is_disk() && self.segment_usable_bytes >= bytes
+        self.state == ShareState::Live && self.has_room_for_copy(bytes)
     }
 
     /// Whether it is a disk that is going to take copies of a size, once its owner has answered for
     /// it.
     pub(crate) fn takes_copies_soon(&self, bytes: u64, now_ms: u64) -> bool {
-        let is_unconfirmed = self.state == ShareState::Draining && self.is_disk();
+        let is_unconfirmed = self.state == ShareState::Draining;
         let is_young = self.is_young(now_ms, DISK_UNCONFIRMED_MS);
-        is_unconfirmed && is_young && self.segment_usable_bytes >= bytes
+        is_unconfirmed && is_young && self.has_room_for_copy(bytes)
+    }
+
+    fn has_room_for_copy(&self, bytes: u64) -> bool {
+        let is_well = self.health == DiskHealth::Healthy;
+        self.is_disk() && is_well && self.segment_usable_bytes >= bytes
     }
 
     fn is_young(&self, now_ms: u64, age_ms: u64) -> bool {

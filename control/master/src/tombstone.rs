@@ -90,6 +90,17 @@ impl Tombstones {
         Some(self.waiting.get(&disk)?.values().take(limit).copied().collect())
     }
 
+    /// All tombstones that there will be have a number that is not below this one.
+    pub(crate) fn mark(&self) -> u64 {
+        self.next
+    }
+
+    /// Tombstones of a disk whose number is below one.
+    pub(crate) fn before(&self, disk: u32, mark: u64) -> impl Iterator<Item = &Tombstone> {
+        let waiting = self.waiting.get(&disk).into_iter();
+        waiting.flat_map(move |waiting| waiting.range(..mark).map(|(_, tombstone)| tombstone))
+    }
+
     /// Whether tombstones wait for the owner of a disk.
     pub(crate) fn has_some(&self, disk: u32) -> bool {
         self.waiting.get(&disk).is_some_and(|waiting| !waiting.is_empty())

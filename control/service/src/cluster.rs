@@ -4,6 +4,7 @@ mod addresses;
 mod confirm;
 pub(crate) mod control_shard;
 mod copy_turns;
+mod disk_wait;
 mod disks;
 mod drains;
 pub(crate) mod followers;
@@ -28,6 +29,8 @@ mod settings;
 mod shortage;
 mod tasks;
 mod tenant_room;
+mod unsaved;
+mod void_wait;
 
 pub(crate) use control_shard::ControlShard;
 pub use control_shard::Member;

@@ -99,6 +99,7 @@ impl ControlPlane for Cluster {
             removed += count;
             true
         })?;
+        self.run_first(|first| async move { first.wait_until_void().await });
         Ok(removed)
     }
 

@@ -32,6 +32,8 @@ class Master:
             "--default_kv_lease_ttl=50",
             "--enable_offload",
             "--offload_on_evict",
+            # Nothing leaves memory without a copy.
+            "--offload_force_evict=false",
             "--logtostderr=true",
             *flags,
         ]

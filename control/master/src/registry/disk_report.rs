@@ -1,4 +1,5 @@
-//! What owners say of their disks. Invariant: it is shown and counted, and decides nothing.
+//! What owners say of their disks.
+//! Invariant: the health decides whether a disk takes copies; the texts are only shown.
 
 use perigee_schemas::DiskHealth;
 

@@ -62,7 +62,8 @@ impl Registry {
         }
     }
 
-    /// A client says how its disks are; further ones than the bound are left out.
+    /// A client says how its disks are, and shards hear what has changed; further ones than the
+    /// bound are left out.
     ///
     /// # Errors
     /// `ClientNotFound`: it is not known.
@@ -70,6 +71,17 @@ impl Registry {
         disks.truncate(DISK_REPORTS_PER_CLIENT_MAX);
         let known = self.clients.get_mut(&client).ok_or(Status::ClientNotFound)?;
         known.disks = disks;
+        for index in &known.segments {
+            let Some(mounted) = self.segments.get_mut(index) else {
+                continue;
+            };
+            let own = |report: &&DiskReport| report.disk == mounted.spec.id;
+            let health = known.disks.iter().find(own).map_or(DiskHealth::Healthy, |it| it.health);
+            if mounted.spec.kind == SegmentKind::Disk && health != mounted.health {
+                mounted.health = health;
+                self.events.push(SegmentEvent::Health { index: *index, health });
+            }
+        }
         Ok(())
     }
 
@@ -197,5 +209,21 @@ mod tests {
         let many = vec![report(DiskHealth::Slow); DISK_REPORTS_PER_CLIENT_MAX + 1];
         registry.note_disks(1, many).unwrap();
         assert_eq!(registry.disk_reports().count(), DISK_REPORTS_PER_CLIENT_MAX);
+    }
+
+    #[test]
+    fn shards_hear_how_a_mounted_disk_is_when_that_changes() {
+        let mut registry = with_disk();
+        registry.take_events();
+        let mut heard = |disk, health| {
+            let reports = vec![DiskReport { disk, ..report(health) }];
+            registry.note_disks(OWNER, reports).unwrap();
+            registry.take_events()
+        };
+        let health = |health| SegmentEvent::Health { index: 1, health };
+        assert_eq!(heard(DISK, DiskHealth::Slow), [health(DiskHealth::Slow)]);
+        assert_eq!(heard(DISK, DiskHealth::Slow), []);
+        assert_eq!(heard(0, DiskHealth::Failed), [health(DiskHealth::Healthy)], "another folder");
+        assert_eq!(heard(DISK, DiskHealth::Healthy), []);
     }
 }

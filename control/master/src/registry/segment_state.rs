@@ -3,6 +3,7 @@
 //! unmounted.
 
 use crate::segment::SegmentSpec;
+use perigee_schemas::DiskHealth;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub(crate) struct Mounted {
     pub(super) mount_number: u64,
     /// Bytes that its owner has memory for.
     pub(super) usable_bytes: u64,
+    /// Of a disk: how its owner finds it.
+    pub(super) health: DiskHealth,
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,

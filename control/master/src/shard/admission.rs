@@ -29,15 +29,10 @@ impl KeyShard {
         if self.settings.offload.is_none() {
             return DiskWish::None;
         }
-        let replica = &self.replicas[id];
-        let Some(record) = self.keys.get(replica.object).filter(|_| replica.part().is_none())
-        else {
-            return DiskWish::None;
-        };
-        let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
-        if others.any(|other| self.is_readable(other)) {
+        if !self.lies_only_there(id) {
             return DiskWish::None;
         }
+        let replica = &self.replicas[id];
         let bytes = replica.extent().bytes;
         let (mut best, mut refused) = (None, None);
         for (disk, share) in self.space.disks_for(self.carrier_of(id), bytes) {
@@ -63,6 +58,17 @@ impl KeyShard {
         }
     }
 
+    /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else.
+    pub(super) fn lies_only_there(&self, id: u32) -> bool {
+        let replica = &self.replicas[id];
+        let Some(record) = self.keys.get(replica.object).filter(|_| replica.part().is_none())
+        else {
+            return false;
+        };
+        let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
+        !others.any(|other| self.is_readable(other))
+    }
+
     fn disk_worth(&self, id: u32) -> DiskWorth {
         let replica = &self.replicas[id];
         let record = &self.keys[replica.object];
@@ -76,9 +82,11 @@ impl KeyShard {
     /// Counts a key that is evicted and could have been kept on a disk.
     pub(super) fn count_unsaved(&mut self, id: u32) {
         let wish = self.disk_wish(id);
+        let is_unsaved = self.is_unsaved(id);
         let refused = &mut self.counters.demotions_refused;
         match wish {
-            DiskWish::None => {}
+            // In parts, or the disks of its owner are not well or full.
+            DiskWish::None => self.counters.unsaved_keys += u64::from(is_unsaved),
             DiskWish::To(_) | DiskWish::Soon => self.counters.unsaved_keys += 1,
             DiskWish::Refused(AdmissionLevel::HeadsToo) => refused.heads_too += 1,
             DiskWish::Refused(AdmissionLevel::Hits) => refused.hits += 1,
@@ -87,6 +95,16 @@ impl KeyShard {
                 refused.nothing += 1;
             }
         }
+    }
+
+    /// Whether a replica that goes without a copy is the last one, and an owner of memory in which
+    /// its object lies has a disk.
+    pub(super) fn is_unsaved(&self, id: u32) -> bool {
+        let is_last = self.replicas[id].part().is_some() || self.lies_only_there(id);
+        let mut all = self.replicas.chain(self.keys[self.replicas[id].object].first);
+        self.settings.offload.is_some()
+            && is_last
+            && all.any(|it| self.space.has_disk(self.carrier_of(it)))
     }
 
     /// A demotion came to nothing, and nothing of it was written.

@@ -75,8 +75,8 @@ impl KeyShard {
     }
 
     /// Whether a replica may be evicted as it is. If a disk is to have a copy first, the copy
-    /// begins.
-    pub(super) fn may_lose(&mut self, id: u32) -> bool {
+    /// begins, unless a put needs the room now and puts wait for no disk.
+    pub(super) fn may_lose(&mut self, id: u32, need: EvictionReason) -> bool {
         let Some(offload) = self.settings.offload else {
             return true;
         };
@@ -84,7 +84,11 @@ impl KeyShard {
         if !going.iter().any(|id| self.is_disk_wanted(*id)) {
             return true;
         }
-        !self.demote(&going, true, &offload) && offload.force_evict
+        if offload.force_evict && need.is_put() {
+            return true;
+        }
+        self.demote(&going, true, &offload);
+        false
     }
 
     /// Begins to copy replicas that have no copy on a disk; false if that is too much at the
@@ -104,7 +108,7 @@ impl KeyShard {
         begun
     }
 
-    fn may_demote(&self, id: u32, offload: &OffloadSettings) -> bool {
+    pub(super) fn may_demote(&self, id: u32, offload: &OffloadSettings) -> bool {
         let replica = &self.replicas[id];
         let usable_bytes = self.space.get(replica.segment).map_or(0, |it| it.usable_bytes());
         let bytes = self.demotions.bytes_of(replica.segment) + replica.extent().bytes;
@@ -112,7 +116,7 @@ impl KeyShard {
             && bytes as f64 <= offload.cap_ratio * usable_bytes as f64
     }
 
-    fn begin_demotion(&mut self, id: u32, disk: u32, is_victim: bool) {
+    pub(super) fn begin_demotion(&mut self, id: u32, disk: u32, is_victim: bool) {
         let replica = &self.replicas[id];
         let object = replica.object;
         debug_assert!(!self.keys[object].flags.has(Flags::DEMOTING), "one at a time");
@@ -239,6 +243,7 @@ impl KeyShard {
         if self.space.disks().is_empty() {
             return budget;
         }
+        self.try_disks(&offload);
         for segment in self.space.live().to_vec() {
             while budget > 0 && self.lacks_ready(segment) {
                 budget -= 1;

@@ -103,7 +103,7 @@ impl KeyShard {
         let mut evicted = false;
         for _ in 0..steps {
             let reason = EvictionReason::Put(writer);
-            let Some(victim) = self.victim(segment, reason) else {
+            let Some(victim) = self.victim_at_all_costs(segment, reason) else {
                 break;
             };
             self.evict(victim.replica, reason.into());
@@ -130,7 +130,7 @@ impl KeyShard {
             if self.counters.evicted_bytes - before >= bytes {
                 break;
             }
-            let Some(victim) = self.victim(segment, need) else {
+            let Some(victim) = self.victim_at_all_costs(segment, need) else {
                 break;
             };
             self.evict(victim.replica, need.into());

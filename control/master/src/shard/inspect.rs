@@ -89,8 +89,8 @@ impl KeyShard {
             return DiskOutcome::Settled;
         }
         match self.disk_wish(id) {
-            DiskWish::None => DiskOutcome::Settled,
-            DiskWish::To(_) | DiskWish::Soon => DiskOutcome::NotWritten,
+            DiskWish::None if !self.is_unsaved(id) => DiskOutcome::Settled,
+            DiskWish::None | DiskWish::To(_) | DiskWish::Soon => DiskOutcome::NotWritten,
             DiskWish::Refused(_) => DiskOutcome::OverBudget,
         }
     }

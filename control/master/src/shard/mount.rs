@@ -41,6 +41,7 @@ impl KeyShard {
             SegmentEvent::Usable { index, bytes } => {
                 self.space.set_usable(*index, *bytes);
             }
+            SegmentEvent::Health { index, health } => self.note_health(*index, *health),
             SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
             SegmentEvent::Raised { generation } => {
                 self.replicas.raise_generations(*generation);

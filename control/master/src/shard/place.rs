@@ -237,7 +237,10 @@ impl KeyShard {
             let sampled = candidates.len().min(PRESSURE_SAMPLES);
             let best =
                 (0..sampled).filter_map(|at| Some((self.victim(candidates[at], need)?, at))).min();
-            let Some((_, at)) = best else {
+            let at = best.map(|(_, at)| at).or_else(|| {
+                (0..sampled).find(|at| self.revoked_victim(candidates[*at], need).is_some())
+            });
+            let Some(at) = at else {
                 candidates.drain(..sampled);
                 continue;
             };

@@ -177,8 +177,7 @@ impl KeyShard {
         self.counters.evictions_attempted += 1;
         let mut evicted_bytes = 0;
         while evicted_bytes < most_bytes
-            && let Some(victim) =
-                self.least_of_tenant(payer, EvictionReason::Put(payer), Self::victim_in)
+            && let Some(victim) = self.least_of_tenant_at_all_costs(payer)
         {
             evicted_bytes += self.bytes_with(victim.replica);
             self.evict(victim.replica, DepartureCause::TenantQuota);

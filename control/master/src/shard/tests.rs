@@ -22,6 +22,7 @@ mod overtaken;
 mod parts;
 mod placement;
 mod puts;
+mod puts_beside_disks;
 mod quotas;
 mod removal;
 mod repairs;

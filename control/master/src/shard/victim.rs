@@ -73,7 +73,7 @@ impl KeyShard {
             return Some(ready);
         }
         let next = self.least_of(segment, need, Self::next_victim_in)?;
-        self.may_lose(next.replica).then_some(next)
+        self.may_lose(next.replica, need).then_some(next)
     }
 
     /// As `victim`, of one tenant.
@@ -85,7 +85,7 @@ impl KeyShard {
             return Some(ready);
         }
         let next = self.next_victim_in(lane, need)?;
-        self.may_lose(next.replica).then_some(next)
+        self.may_lose(next.replica, need).then_some(next)
     }
 
     /// The oldest that is ready to go.
@@ -265,7 +265,7 @@ impl KeyShard {
                 id = replica.newer;
             }
         }
-        evictable_bytes
+        evictable_bytes + self.revocable_bytes(lane, bytes, others + evictable_bytes)
     }
 
     /// The lists of a segment whose replicas may go, if no lease keeps them.
@@ -292,7 +292,7 @@ impl KeyShard {
         }
     }
 
-    fn is_held_elsewhere(&self, group: u32) -> bool {
+    pub(super) fn is_held_elsewhere(&self, group: u32) -> bool {
         let group = self.groups.get(group);
         group.is_some_and(|group| group.is_held_elsewhere())
     }

@@ -1,10 +1,12 @@
 //! Disks in the space of a shard: which of them take copies, and from where on their logs can be
 //! read. Invariant: their owners hand out what lies there; the shard only counts it.
 
+use perigee_schemas::DiskHealth;
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::Space;
-use crate::share::SegmentShare;
+use crate::limits::DISK_TRIAL_MS;
+use crate::share::{SegmentShare, ShareState};
 
 impl Space {
     /// Disks that are mounted, in order.
@@ -26,6 +28,42 @@ impl Space {
     pub(crate) fn has_disk_soon(&self, client: u128, bytes: u64, now_ms: u64) -> bool {
         let mut disks = self.disks.iter().filter_map(|disk| self.get(*disk));
         disks.any(|share| share.spec.client == client && share.takes_copies_soon(bytes, now_ms))
+    }
+
+    /// Whether a client has a disk, whatever that takes.
+    pub(crate) fn has_disk(&self, client: u128) -> bool {
+        let mut disks = self.disks.iter().filter_map(|disk| self.get(*disk));
+        disks.any(|share| share.spec.client == client)
+    }
+
+    /// Disks that take no copies because of what their owners say of them.
+    pub(crate) fn ailing_disks(&self) -> u64 {
+        let disks = self.disks.iter().filter_map(|disk| self.get(*disk));
+        disks.filter(|share| share.health != DiskHealth::Healthy).count() as u64
+    }
+
+    /// The owner of a disk has said how it is.
+    pub(crate) fn note_health(&mut self, disk: u32, health: DiskHealth, now_ms: u64) {
+        if let Some(share) = self.get_mut(disk) {
+            share.health = health;
+            share.trial_ms = now_ms.saturating_add(DISK_TRIAL_MS);
+        }
+    }
+
+    /// What the owner of a disk has said last.
+    pub(crate) fn health(&self, disk: u32) -> DiskHealth {
+        self.get(disk).map_or(DiskHealth::Healthy, |share| share.health)
+    }
+
+    /// Disks whose owners say that nothing can be written, and find out by writing: those that are
+    /// due to be tried.
+    pub(crate) fn disks_to_try(&self, now_ms: u64) -> impl Iterator<Item = u32> {
+        self.disks.iter().copied().filter(move |disk| {
+            self.get(*disk).is_some_and(|share| {
+                let finds_out = matches!(share.health, DiskHealth::Full | DiskHealth::ReadOnly);
+                finds_out && share.state == ShareState::Live && share.trial_ms <= now_ms
+            })
+        })
     }
 
     /// Identity of a disk; 0 if it is not known.

@@ -9,6 +9,7 @@ use super::log_budget::LogBudget;
 use super::rebuild_window::{Awaited, RebuildWindow};
 use super::repair_bell::RepairBell;
 use super::shortage::ShortageLog;
+use super::unsaved::UnsavedLog;
 use crate::config::SharedDirectory;
 use perigee_master::{KeyShard, Registry, SegmentEvent};
 use perigee_metrics::MasterCells;
@@ -75,6 +76,7 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     /// Used on the first shard.
     pub(super) copies: CopyTurns,
     pub(super) shortage: ShortageLog,
+    pub(super) unsaved: UnsavedLog,
     /// Gets names of segments of expired clients that no mounted segment has.
     pub(crate) expiry_listener: Option<Sender<Vec<String>>>,
     /// The right to walk over keys for a listing.
@@ -124,6 +126,7 @@ impl<E: Environment> ControlShard<E> {
             gathering: RefCell::default(),
             copies: CopyTurns::default(),
             shortage: ShortageLog::default(),
+            unsaved: UnsavedLog::default(),
             expiry_listener,
             listings,
             log_budget: LogBudget::default(),
@@ -180,6 +183,7 @@ impl<E: Environment> ControlShard<E> {
             self.borrow_for_watermark().await;
             let now_ms = self.now_ms();
             self.shortage.report(self.index, &self.keys.borrow(), now_ms);
+            self.unsaved.report(self.index, &self.keys.borrow(), now_ms);
             self.ring_for_repairs();
             let mut pause = pace;
             if self.registry.is_some() {

@@ -37,6 +37,7 @@ impl<E: Environment> ControlShard<E> {
         keys: &[&[u8]],
         mut started: Placements,
         puts: &Arc<S>,
+        last: Effort,
     ) -> Placements {
         let mut hopeless_bytes = u64::MAX;
         for position in started.short() {
@@ -62,8 +63,8 @@ impl<E: Environment> ControlShard<E> {
                     None => hopeless_bytes = payload_bytes,
                 }
             }
-            let last = self.try_start(keys, &[position], puts, |_, _| Effort::Last).await;
-            started = started.replaced(&[position], last);
+            let tried = self.try_start(keys, &[position], puts, move |_, _| last).await;
+            started = started.replaced(&[position], tried);
         }
         started
     }

@@ -56,30 +56,48 @@ pub(crate) trait Startable: Send + Sync + 'static {
 }
 
 impl<E: Environment> ControlShard<E> {
-    /// Starts a batch of puts. With one shard that is one call of the state machine; with several,
-    /// keys without room are tried again when other shards have given what they can spare.
+    /// Starts a batch of puts. Where nothing is to be evicted without a copy on a disk, those
+    /// without room wait a moment for disks.
     pub(crate) async fn start_puts(&self, keys: &[&[u8]], puts: Arc<impl Startable>) -> Placements {
+        let waits = self.keys.borrow().puts_wait_for_disks();
+        let last = if waits { Effort::Evict } else { Effort::Last };
+        let started = self.start_now(keys, &puts, last).await;
+        match waits {
+            true => self.wait_for_disks(keys, started, &puts).await,
+            false => started,
+        }
+    }
+
+    /// Starts a batch of puts. With one shard that is one call of the state machine; with several,
+    /// keys without room are tried again when other shards have given what they can spare, and at
+    /// last with the effort `last`.
+    async fn start_now(
+        &self,
+        keys: &[&[u8]],
+        puts: &Arc<impl Startable>,
+        last: Effort,
+    ) -> Placements {
         let all: Vec<usize> = (0..keys.len()).collect();
         if self.members().len() <= 1 {
-            let started = self.try_start(keys, &all, &puts, |_, _| Effort::Last).await;
-            return self.relieve_tenants(keys, started, &puts, |_, _| Effort::Last).await;
+            let started = self.try_start(keys, &all, puts, move |_, _| last).await;
+            return self.relieve_tenants(keys, started, puts, move |_, _| last).await;
         }
         let cautious = |owner: &mut KeyShard, now_ms| match owner.may_borrow(now_ms) {
             true => Effort::Free,
             false => Effort::Evict,
         };
-        let started = self.try_start(keys, &all, &puts, cautious).await;
-        let started = self.relieve_tenants(keys, started, &puts, cautious).await;
+        let started = self.try_start(keys, &all, puts, cautious).await;
+        let started = self.relieve_tenants(keys, started, puts, cautious).await;
         let short = started.short();
         if short.is_empty() {
             return started;
         }
         self.borrow_for_puts(keys, &short, puts.as_ref()).await;
-        let evicting = self.try_start(keys, &short, &puts, |_, _| Effort::Evict);
+        let evicting = self.try_start(keys, &short, puts, |_, _| Effort::Evict);
         let started = started.replaced(&short, evicting.await);
         match started.short().is_empty() {
             true => started,
-            false => self.gather_for(keys, started, &puts).await,
+            false => self.gather_for(keys, started, puts, last).await,
         }
     }
 

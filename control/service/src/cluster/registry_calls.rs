@@ -193,6 +193,7 @@ impl<E: Environment> ControlShard<E> {
                 SegmentEvent::Mounted { .. }
                 | SegmentEvent::Raised { .. }
                 | SegmentEvent::Usable { .. }
+                | SegmentEvent::Health { .. }
                 | SegmentEvent::Recycled { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)

@@ -33,11 +33,13 @@ impl ShortageLog {
             allocated_bytes = gauges.allocated_bytes,
             parked_bytes = gauges.parked_bytes,
             late_writers_bytes = gauges.staging_bytes,
+            disk_bytes = gauges.demoting_bytes,
             largest_object_bytes = shard.largest_object_bytes(),
             "No room for puts. Parked bytes were replaced or removed and come free when their \
-             readers have finished, or their leases or the time for late writers has run out; the \
-             others are leased, pinned or being written. What is larger than the largest object \
-             needs larger segments"
+             readers have finished, or their leases or the time for late writers has run out; disk \
+             bytes are being copied to a disk, which keeps puts from them only with \
+             --offload_force_evict=false; the others are leased, pinned or being written. What is \
+             larger than the largest object needs larger segments"
         );
     }
 }

@@ -363,12 +363,14 @@ fn objects_go_to_ssds_only_with_the_switch_and_what_is_idle_without_it_is_said()
     .unwrap();
     let wanted = OffloadSettings {
         on_evict: true,
-        force_evict: false,
+        force_evict: true,
         queue_limit: 7,
         cap_ratio: 0.25,
         drive_writes_per_day: 1.5,
     };
     assert_eq!(on.offload, Some(wanted));
+    let waiting = load(&["--enable_offload", "--offload_force_evict=false"]).unwrap();
+    assert!(waiting.offload.is_some_and(|offload| !offload.force_evict));
     let off = load(&["--offload_on_evict"]).unwrap();
     assert_eq!((off.offload, off.warnings.len()), (None, 1));
     assert!(off.warnings[0].contains("enable_offload"), "{}", off.warnings[0]);

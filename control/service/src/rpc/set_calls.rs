@@ -37,6 +37,7 @@ pub(super) async fn remove_all(
         Ok(tenant) => remove(shard, Pattern::any().of(tenant), request.force()).await,
         Err(error) => Err(error.into()),
     };
+    shard.wait_until_void().await;
     finish_count(builder, count);
     Ok(CallCounts::one(RpcKind::RemoveAll, count.is_ok()))
 }

@@ -14,8 +14,14 @@ pub(crate) const MEMORY_BYTES: u64 = 32 << 20;
 pub(crate) const OBJECT_BYTES: usize = 256 << 10;
 /// Three times what memory holds.
 pub(crate) const OBJECTS: usize = 384;
-pub(crate) const AT_EVICTION: [&str; 4] =
-    ["--rpc_shards=2", "--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
+/// Nothing leaves memory without a copy.
+pub(crate) const AT_EVICTION: [&str; 5] = [
+    "--rpc_shards=2",
+    "--enable_offload",
+    "--offload_on_evict",
+    "--offload_force_evict=false",
+    "--default_kv_lease_ttl=50",
+];
 
 pub(crate) fn disks(path: &Path) -> DiskSettings {
     DiskSettings {

@@ -160,19 +160,6 @@ fn a_put_never_takes_what_is_being_copied_and_is_refused_until_something_has_a_c
 }
 
 #[test]
-fn with_force_what_cannot_be_copied_goes_all_the_same() {
-    let limited = OffloadSettings { force_evict: true, queue_limit: 1, ..offload() };
-    let mut stage = Stage::with_disk(limited, 3);
-    for key in ["a", "b", "c"] {
-        stage.put(key);
-    }
-    assert_eq!(stage.put("d"), code(Status::NoAvailableHandle), "one copy is allowed");
-    assert_eq!(stage.put("d"), 0);
-    assert!(stage.holds("a") && !stage.holds("b"));
-    assert_eq!(stage.shard.counters().unsaved_keys, 1);
-}
-
-#[test]
 fn no_more_of_a_segment_is_on_its_way_than_the_ratio_allows() {
     let half = OffloadSettings { cap_ratio: 0.5, ..offload() };
     let mut stage =

@@ -12,8 +12,8 @@ mod disk;
 mod moves;
 
 use disk::{DISK, Disk, Logged, OWNER, SEGMENT_COPIES};
-use perigee_schemas::TenantId;
 use perigee_schemas::disk_address::DiskAddress;
+use perigee_schemas::{DiskHealth, TenantId};
 
 use crate::key::hash_key;
 use crate::settings::HeatSettings;
@@ -72,6 +72,8 @@ enum Op {
     Erase,
     /// The log of the disk goes on without its oldest segment.
     Recycle,
+    /// The owner says that the disk is well or not.
+    Health(usize),
     /// The owner of the disk is gone; it may come back with what its log has.
     Eject,
     Return,
@@ -104,6 +106,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..5).prop_map(|good| Op::Written { good: good > 0 }),
         2 => prop_oneof![3 => Just(Op::Erase), 1 => Just(Op::Recycle)],
         2 => prop_oneof![1 => Just(Op::Eject), 2 => Just(Op::Return)],
+        1 => prop_oneof![2 => Just(0), 1 => 1_usize..4].prop_map(Op::Health),
     ]
 }
 
@@ -273,6 +276,7 @@ impl Model {
             Op::Written { good } => self.written(good),
             Op::Erase => self.erase(),
             Op::Recycle => self.recycle(),
+            Op::Health(health) => self.say_health(DiskHealth::ALL[health]),
             Op::Eject => self.eject(),
             Op::Return => self.bring_back(),
         }

@@ -500,3 +500,18 @@ fn parts_go_to_no_disk_and_are_ready_to_go_together() {
     assert!(!stage.holds("a") && stage.holds("b"));
     stage.read_large("b");
 }
+
+#[test]
+fn an_object_in_parts_goes_to_no_disk_and_is_counted_when_it_is_evicted() {
+    use super::demotion::{DISK, offload, with_offload};
+    let mut stage = Stage::with(with_offload(offload()), &[]);
+    (0..3).for_each(|index| stage.mount(spec(index, SEGMENT_BYTES), index));
+    // Its owner is that of the first segment.
+    stage.mount_disk(DISK);
+    assert_eq!(stage.put_large("a", &in_parts()), 0);
+    stage.age();
+    assert!(stage.take_demotions().is_empty());
+    assert_eq!(stage.put_large("b", &in_parts()), 0);
+    assert!(!stage.holds("a"));
+    assert_eq!(stage.shard.counters().unsaved_keys, 1);
+}

@@ -368,3 +368,16 @@ fn copies_that_a_disk_announces_are_objects_but_not_charged() {
     stage.tick();
     assert_eq!(ledger.remove_quota("green"), Ok(EXTENT_BYTES), "it went with the disk");
 }
+
+#[test]
+fn a_tenant_at_its_quota_waits_for_no_disk_either() {
+    let offload = OffloadSettings { force_evict: true, on_evict: false, ..offload() };
+    let settings = ShardSettings { offload: Some(offload), ..settings() };
+    let (mut stage, ledger) = with(settings, &[20], &[("red", 2), ("blue", 4)]);
+    stage.mount_disk(DISK);
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(put(&mut stage, "red", name), 0, "{name}");
+    }
+    assert_eq!(charged(&ledger, "red"), 2);
+    assert_eq!(stage.shard.counters().unsaved_keys, 2);
+}

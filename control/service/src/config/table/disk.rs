@@ -51,8 +51,8 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
         "offload_force_evict",
         ValueKind::Bool,
-        "false",
-        "Evict without a copy when the queue is full",
+        "true",
+        "Puts take what no SSD has yet; with false they wait up to 2 s, then fail",
     ),
     Flag::new(
         "offloading_queue_limit",

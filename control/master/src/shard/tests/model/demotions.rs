@@ -90,6 +90,13 @@ impl Model {
         }
     }
 
+    pub(super) fn say_health(&mut self, health: DiskHealth) {
+        if self.disk.is_mounted {
+            let event = SegmentEvent::Health { index: self.disk.number, health };
+            self.stage.shard.apply(self.stage.now_ms, &event);
+        }
+    }
+
     pub(super) fn eject(&mut self) {
         if std::mem::replace(&mut self.disk.is_mounted, false) {
             let event = SegmentEvent::Unmounted { index: self.disk.number };
