@@ -54,8 +54,16 @@ impl RunFolder {
     pub(super) fn make(path: &Path) -> Result<Self, BenchError> {
         let number = getrandom::u64().map_err(std::io::Error::other)?;
         let folder = path.join(format!("perigee-bench-{number:016x}"));
-        std::fs::create_dir_all(&folder)?;
-        Ok(Self(folder))
+        match std::fs::create_dir(&folder) {
+            Ok(()) => Ok(Self(folder)),
+            Err(error) => Err(BenchError::program(
+                "disk",
+                format!(
+                    "no folder can be made in {}: {error}; name one on the disk with --path",
+                    path.display()
+                ),
+            )),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -12,6 +12,7 @@ mod adoption;
 mod announcement;
 mod context;
 mod demotion;
+mod health_log;
 mod keeper;
 mod mount_point;
 mod on_thread;

@@ -16,13 +16,15 @@ pub(super) const SSD: Group = Group {
         ),
         (
             &[
-                "MOONCAKE_BUCKET_EVICTION_POLICY",
                 "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
-                "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY",
                 "MOONCAKE_OFFSET_EVICTION_POLICY",
                 "MOONCAKE_OFFSET_MAX_EVICT_PER_OFFLOAD",
             ],
             NotNeeded("a full log uses its oldest segment again"),
+        ),
+        (
+            &["MOONCAKE_BUCKET_EVICTION_POLICY", "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY"],
+            Honoured("none is warned of: a full log uses its oldest segment again"),
         ),
         (
             &[
@@ -76,9 +78,12 @@ pub(super) const SSD: Group = Group {
             NotNeeded("everything on a disk has a checksum and is found again"),
         ),
         (
-            &["MOONCAKE_OFFLOAD_FSDIR", "MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR"],
-            NotBuilt("there is one way to store objects, the log"),
+            &["MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR"],
+            Honoured(
+                "the log stands for bucket, offset_allocator and file_per_key; others are refused",
+            ),
         ),
+        (&["MOONCAKE_OFFLOAD_FSDIR"], NotBuilt("there is one way to store objects, the log")),
     ],
 };
 

@@ -40,6 +40,10 @@ pub(super) async fn open<E: Environment>(
     if options.folder != FolderChoice::FirstFree {
         check_locks(&files, &options).await?;
     }
+    // Where nothing is mounted, what is written would land on another disk.
+    let above = path.parent().unwrap_or(path);
+    let found = files.free_bytes(above).await;
+    found.map_err(|error| OpenError::io(above, "find the folder that its own is in", error))?;
     let created = create_folder(&files, path).await;
     created.map_err(|error| OpenError::io(path, "make the folder", error))?;
     let direct = takes_direct(&files, path).await?;

@@ -3,13 +3,14 @@
 //! Invariant: a tombstone is confirmed only after the disk has it for good.
 
 use super::context::OwnedDisk;
+use super::health_log::HealthLog;
 use super::owner::{DiskCalls, DiskOwner};
 use crate::limits::{BURIAL_WAIT, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
 use perigee_rpc::CallError;
 use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_ssd::recovery::Survivor;
 use perigee_ssd::{Disk, DiskState, VoidCopy};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Keeps master and disks of one mind.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(super) struct KeptDisk {
     /// Whether the master has heard the end of the last announcement.
     pub(super) is_whole: bool,
     state: DiskState,
+    health_log: HealthLog,
     is_withdrawn: bool,
 }
 
@@ -74,6 +76,7 @@ impl KeptDisk {
             refused: Vec::new(),
             is_whole: false,
             state: DiskState::default(),
+            health_log: HealthLog::default(),
             is_withdrawn: false,
         }
     }
@@ -139,18 +142,9 @@ impl KeptDisk {
         Ok(false)
     }
 
-    /// Logs a change of the disk's state once.
     fn note_state(&mut self) {
-        let state = self.disk.status().state;
-        if state == self.state {
-            return;
-        }
-        let (disk, is, reason) = (self.id, state.health.name(), &state.reason);
-        match state.health {
-            DiskHealth::Healthy => tracing::info!(%disk, "A disk is healthy again"),
-            _ => tracing::warn!(%disk, is, reason, "A disk is not healthy"),
-        }
-        self.state = state;
+        self.state = self.disk.status().state;
+        self.health_log.note(self.id, &self.state, Instant::now());
     }
 
     /// Takes the disk out of use: no copy there is read any more, until it is opened again.

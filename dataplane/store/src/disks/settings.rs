@@ -18,6 +18,9 @@ const CAPACITIES: [&str; 2] =
     ["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"];
 const SEGMENT_BYTES: &str = "MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES";
 const CLUSTER: &str = "MC_STORE_CLUSTER_ID";
+const BACKEND: &str = "MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR";
+const EVICTION_POLICIES: [&str; 2] =
+    ["MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY", "MOONCAKE_BUCKET_EVICTION_POLICY"];
 const KEY_FILE: &str = "PERIGEE_SSD_KEY_FILE";
 
 /// Disks that objects of a client's memory go to.
@@ -63,6 +66,8 @@ impl DiskSettings {
         key_file: &str,
         variables: &Variables<'_>,
     ) -> Result<Self, SettingError> {
+        check_backend(variables)?;
+        warn_of_policy(variables);
         let total = capacity(variables)?;
         Ok(Self {
             // As with Mooncake the limits are those of a client, whatever number of disks it has.
@@ -129,6 +134,39 @@ fn key(file: &str, variables: &Variables<'_>) -> Result<Option<StorageKey>, Sett
     }
     let read = StorageKey::read(Path::new(path));
     read.map(Some).map_err(|error| SettingError::new(name, path, error.to_string()))
+}
+
+/// There is one way to store objects, so what asks for one that keeps them elsewhere is refused.
+fn check_backend(variables: &Variables<'_>) -> Result<(), SettingError> {
+    let Some(backend) = variables.text(BACKEND) else {
+        return Ok(());
+    };
+    let advice = match backend.trim() {
+        ""
+        | "bucket_storage_backend"
+        | "offset_allocator_storage_backend"
+        | "file_per_key_storage_backend" => return Ok(()),
+        "distributed_storage_backend" => {
+            "leave it out and start the master with --root_fs_dir: its directory is shared by all \
+             hosts"
+        }
+        "nvme_kv_storage_backend" => {
+            "NVMe key-value drives are not supported: leave it out and name folders on file systems"
+        }
+        _ => "leave it out: objects go to a log in the folders that are named",
+    };
+    Err(SettingError::new(BACKEND, &backend, advice))
+}
+
+/// Says that a full disk does not stop.
+fn warn_of_policy(variables: &Variables<'_>) {
+    let is_none = |name: &&&str| variables.text(name).is_some_and(|text| text.trim() == "none");
+    if let Some(name) = EVICTION_POLICIES.iter().find(is_none) {
+        tracing::warn!(
+            "{name}=none has no effect: a full disk uses its oldest segment again, and what lay \
+             there is gone from it"
+        );
+    }
 }
 
 /// The smaller of the limits that are set; 0 for none.
@@ -220,6 +258,23 @@ mod tests {
             let error = read(named, variable).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains("chmod 400"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_way_to_store_that_is_not_ours_is_refused_with_what_to_do() {
+        let read = |backend: &str| with("/x", &[(BACKEND, backend)]);
+        for backend in ["", "bucket_storage_backend", "offset_allocator_storage_backend"] {
+            assert!(read(backend).is_ok(), "{backend}");
+        }
+        for (backend, advice) in [
+            ("nvme_kv_storage_backend", "not supported"),
+            ("distributed_storage_backend", "--root_fs_dir"),
+            ("else", "log"),
+        ] {
+            let error = read(backend).unwrap_err().to_string();
+            assert!(error.contains(BACKEND) && error.contains(advice), "{error}");
+        }
+        assert!(with("/x", &[("MOONCAKE_BUCKET_EVICTION_POLICY", "none")]).is_ok());
     }
 
     #[test]

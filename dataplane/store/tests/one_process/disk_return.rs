@@ -33,6 +33,8 @@ fn a_folder_that_is_made_good_is_used_without_a_restart() {
     let store = lender(&cluster, &path);
     assert_eq!(health(&store), DiskHealth::Failed);
     std::fs::remove_file(&place).unwrap();
+    assert!(!path.exists(), "only the last part of a path is made");
+    std::fs::create_dir(&place).unwrap();
     assert!(comes_into_use(&store));
     (0..OBJECTS).for_each(|number| put_soon(&store, number, number));
     assert!((0..OBJECTS).any(|number| is_only_on_disk(&store, number)), "the disk is used");

@@ -1,0 +1,60 @@
+//! Lines in the log about the health of a disk.
+//! Invariant: one when it changes, and at most one a minute while only its reason does.
+
+use perigee_schemas::{DiskHealth, Identity};
+use perigee_ssd::DiskState;
+use std::time::{Duration, Instant};
+
+/// Pause between two lines about the same health: a reason may count seconds.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What was said last.
+#[derive(Debug, Default)]
+pub(super) struct HealthLog {
+    state: DiskState,
+    said: Option<Instant>,
+}
+
+impl HealthLog {
+    /// Logs a state that is worth a line.
+    pub(super) fn note(&mut self, disk: Identity, state: &DiskState, now: Instant) {
+        if !self.is_news(state, now) {
+            return;
+        }
+        let (is, reason) = (state.health.name(), &state.reason);
+        match state.health {
+            DiskHealth::Healthy => tracing::info!(%disk, "A disk is healthy again"),
+            _ => tracing::warn!(%disk, is, reason, "A disk is not healthy"),
+        }
+        (self.state, self.said) = (state.clone(), Some(now));
+    }
+
+    fn is_news(&self, state: &DiskState, now: Instant) -> bool {
+        let is_old = self.said.is_none_or(|said| now.saturating_duration_since(said) >= PAUSE);
+        state.health != self.state.health || (state.reason != self.state.reason && is_old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_counts_seconds_gives_a_line_a_minute_and_each_change_of_health_one() {
+        let (mut log, mut now, mut lines) = (HealthLog::default(), Instant::now(), 0);
+        let mut look = |health, reason: String, now| {
+            let state = DiskState { health, reason };
+            lines += u32::from(log.is_news(&state, now));
+            log.note(Identity(7), &state, now);
+            lines
+        };
+        assert_eq!(look(DiskHealth::Healthy, String::new(), now), 0);
+        for second in 0..119 {
+            look(DiskHealth::Hung, format!("more than {second} s"), now);
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(look(DiskHealth::Hung, "more than 119 s".to_owned(), now), 2);
+        assert_eq!(look(DiskHealth::Slow, "more than 1 s".to_owned(), now), 3);
+        assert_eq!(look(DiskHealth::Healthy, String::new(), now), 4);
+    }
+}
