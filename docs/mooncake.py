@@ -22,7 +22,7 @@ Written by `docs/mooncake.py` from `perigee doctor --mooncake-env=all`.
 These are the {count} environment variables that Mooncake 0.3.13 reads when it runs. What each does here:
 
 - **honoured**: it has its meaning; [Environment variables](variables.md) has ranges and defaults.
-- **not needed**: it has no effect, and nothing is lost without it. One line of information names all that are set.
+- **not needed**: it has no effect, and nothing is lost without it. One warning names all that are set.
 - **not built**: it has no effect, because something is missing. Each that is set gives a warning at the start of a program, at `setup` and at `initialize`.
 
 `perigee doctor --mooncake-env` lists those that are set in its environment.

@@ -127,12 +127,25 @@ impl MessageKind {
     }
 }
 
+/// The first two bytes of what servers of HTTP answer, as a magic number.
+const HTTP: u16 = u16::from_le_bytes(*b"HT");
+
+/// What speaks on a port where no frame begins.
+fn strange(magic: u16) -> String {
+    match magic {
+        HTTP => "HTTP is spoken on that port; give the RPC port, a master's is 50051 unless \
+                 --rpc_port says otherwise"
+            .to_owned(),
+        magic => format!("Not a Perigee frame (magic {magic:#06x})"),
+    }
+}
+
 /// Why a frame was refused. The connection it came on cannot be used further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The first bytes are not ours: another protocol speaks on this port.
-    #[error("Not a Perigee frame (magic {0:#06x})")]
+    #[error("{}", strange(*.0))]
     Magic(u16),
     /// The header layout is of another version.
     #[error("Frame version {0} is not {FRAME_VERSION}; upgrade the older side")]
@@ -263,6 +276,16 @@ fn read_u32(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn an_answer_of_an_http_server_is_recognised() {
+        let mut answer = [0; HEADER_BYTES];
+        answer[..8].copy_from_slice(b"HTTP/1.1");
+        let error = FrameHeader::decode(&answer, 4096).unwrap_err().to_string();
+        assert!(error.contains("HTTP is spoken") && error.contains("50051"), "{error}");
+        let error = FrameHeader::decode(&[0xff; HEADER_BYTES], 4096).unwrap_err().to_string();
+        assert!(error.contains("0xffff"), "{error}");
+    }
 
     proptest! {
         #[test]

@@ -65,6 +65,10 @@ fn a_node_refuses_sizes_and_addresses_it_cannot_read() {
     refused(NODE, &["--global_segment_size=99999999999999999999"], &["global_segment_size"]);
     refused(NODE, &["--master_server_address=nowhere"], &["master_server_address"]);
     refused(NODE, &["--port=99999"], &["port"]);
+    for locator in ["etcd://h:2379", "redis://h:6379", "k8s://space/lease"] {
+        let flag = format!("--master_server_address={locator}");
+        refused(NODE, &[&flag], &["master_server_address", "several masters"]);
+    }
 }
 
 #[test]
@@ -79,6 +83,16 @@ fn a_strict_node_refuses_to_lend_more_memory_than_the_machine_has() {
     let status = program.wait(perigee_tests::limits::EXIT_DEADLINE).unwrap();
     assert!(status.code().is_some_and(|code| code != 0), "{status}: {}", program.log());
     for word in ["global_segment_size", "available"] {
+        assert!(program.log().contains(word), "{word}: {}", program.log());
+    }
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_does_not_have_ends_the_start_of_a_node() {
+    let mut program = Program::start_with::<&str>(NODE, &[], &[("PERIGEE_TCP_CONGESTION", "nope")]);
+    let status = program.wait(perigee_tests::limits::EXIT_DEADLINE).unwrap();
+    assert!(status.code().is_some_and(|code| code != 0), "{status}: {}", program.log());
+    for word in ["PERIGEE_TCP_CONGESTION", "nope", "tcp_allowed_congestion_control"] {
         assert!(program.log().contains(word), "{word}: {}", program.log());
     }
 }

@@ -91,6 +91,10 @@ fn a_node_that_asks_for_more_than_its_container_has_serves_what_there_is() {
     wait_until_ready(&mut node);
     assert!(node.log().contains("of the 1 GiB asked for can be donated"), "log:\n{}", node.log());
     assert!(group.used_bytes() < 200 * MIB, "memory follows use");
+    let said = node.log();
+    let lent = said.split("segment_bytes=").nth(1).and_then(|it| it.split_whitespace().next());
+    let lent: u64 = lent.and_then(|bytes| bytes.parse().ok()).expect("Ready says what is lent");
+    assert!((64 * MIB..224 * MIB).contains(&lent), "{lent} bytes");
     let capacity = master.metric("master_total_capacity_bytes").unwrap_or(0.0);
     assert!((64.0 * MIB as f64..224.0 * MIB as f64).contains(&capacity), "{capacity} bytes");
     for objects in [Objects::open(&master.address()), Objects::open_over_tcp(&master.address())] {

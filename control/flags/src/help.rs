@@ -5,6 +5,9 @@ use crate::limits::HELP_COLUMNS;
 use crate::program::{CONFIG_PATH, Program};
 use std::fmt::Write as _;
 
+/// The version of Mooncake whose programs, flags, routes and Python calls ours are.
+pub const MOONCAKE_VERSION: &str = "0.3.13";
+
 /// What every program answers beside its flags.
 const BUILT_IN: [(&str, &str); 2] = [
     ("help", "This list; also -h, -helpshort, -helpfull and -helppackage"),
@@ -30,7 +33,8 @@ pub(crate) fn help_text(program: &Program) -> String {
 
 /// Text of `--version`.
 pub(crate) fn version_text(program: &Program) -> String {
-    format!("{} version {}\n", program.name, program.version)
+    let (name, version) = (program.name, program.version);
+    format!("{name} version {version} (compatible with Mooncake {MOONCAKE_VERSION})\n")
 }
 
 fn usage(program: &Program) -> String {

@@ -26,6 +26,7 @@ mod value;
 pub use environment::ProcessEnvironment;
 pub use error::{FlagError, USAGE_EXIT_CODE};
 pub use flag::{ALLOW_UNBUILT, Bounds, Flag, FlagSupport, ValueKind};
+pub use help::MOONCAKE_VERSION;
 pub use logging::{LOG_FLAGS, LogSettings};
 pub use origin::Origin;
 pub use program::Program;

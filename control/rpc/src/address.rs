@@ -88,6 +88,9 @@ fn first_open(
 /// All addresses of `host:port`, at least one.
 fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
     let refuse = |reason: String| CallError::Address { address: name.to_owned(), reason };
+    if let Some((scheme, _)) = name.split_once("://") {
+        return Err(refuse(format!("{scheme}:// is a way to several masters, which is not built")));
+    }
     let found: Vec<SocketAddr> =
         name.to_socket_addrs().map_err(|error| refuse(error.to_string()))?.collect();
     if found.is_empty() {
@@ -108,6 +111,14 @@ mod tests {
         let mut options = ClientOptions::new(address, Identity::from_halves(1, 2));
         options.deadline = Duration::from_millis(100);
         MasterClient::new(options)
+    }
+
+    #[test]
+    fn a_locator_of_several_masters_is_refused_in_words() {
+        for name in ["etcd://h:2379", "redis://h:6379", "k8s://space/lease"] {
+            let error = resolve(name).unwrap_err().to_string();
+            assert!(error.contains("not built; write host:port"), "{error}");
+        }
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub enum EngineError {
     },
     /// The remote range is registered, but cannot be written.
     #[error(
-        "Peer {peer} refused to write {bytes} bytes at {address:#x}: that memory is mapped for reading only; map it writable \
-         there, or write elsewhere"
+        "Peer {peer} refused to write {bytes} bytes at {address:#x}: that memory cannot be written there: mapped for reading \
+         only, without any right, or not mapped any more; map it writable, or write elsewhere"
     )]
     ReadOnly {
         /// The peer.

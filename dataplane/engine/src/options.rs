@@ -8,7 +8,9 @@ use crate::observer::{BatchObserver, Unobserved};
 use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
 use perigee_rdma::{GivenFabric, RailTuning, rail_tuning};
-use perigee_settings::{DataPath, ForcedTransport, Protocols, Variables, warn_once};
+use perigee_settings::{
+    DataPath, ForcedTransport, Protocols, TCP_CONGESTION, Variables, check_congestion, warn_once,
+};
 use perigee_shard::Congestion;
 use perigee_topology::CUSTOM_MATRIX_VARIABLE;
 use std::sync::Arc;
@@ -89,7 +91,9 @@ impl EngineOptions {
     ) -> Result<Self, EngineError> {
         let variable = Variables::of_process;
         warn_once(&Variables::new(&variable));
-        Self::from_variables(local_name, metadata, protocol, devices, variable)
+        let options = Self::from_variables(local_name, metadata, protocol, devices, variable)?;
+        check_congestion(TCP_CONGESTION.name, &options.congestion)?;
+        Ok(options)
     }
 
     /// As [`EngineOptions::new`], with variables from anywhere.

@@ -2,7 +2,7 @@
 //! success at any moment, also while it still waits for its master.
 
 use crate::config::{HttpPage, NodeConfig, StopDrain};
-use crate::drain::{DrainJobs, drain_unasked};
+use crate::drain::DrainJobs;
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
 use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
@@ -10,15 +10,19 @@ use crate::opening;
 use crate::phase::NodePhase;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
+use crate::unasked_drain::drain_unasked;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
+use perigee_settings::check_congestion;
 use perigee_shard::check_descriptors;
 use perigee_store::{NodeAnswer, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
+
+const CONGESTION_SETTING: &str = "tcp_congestion (PERIGEE_TCP_CONGESTION)";
 
 enum Event {
     Opened(Box<Result<Option<Store>, NodeError>>),
@@ -38,6 +42,8 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let signals = StopSignals::block()?;
     raise_descriptor_limit();
     check_descriptors(DESCRIPTORS_MIN).map_err(io::Error::other)?;
+    check_congestion(CONGESTION_SETTING, &config.environment.congestion)
+        .map_err(io::Error::other)?;
     announce_settings(config);
     let slot = StoreSlot::default();
     let page = start_page(config, &slot)?;
@@ -176,7 +182,7 @@ fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>)
     let http = page.map(|page| page.local_addr().to_string());
     tracing::info!(
         name = store.hostname(),
-        segment_bytes = config.segment_bytes,
+        segment_bytes = store.lent_bytes(),
         master = config.master,
         http = http.as_deref().unwrap_or("off"),
         "Ready"

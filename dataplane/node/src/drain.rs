@@ -6,12 +6,10 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 mod error;
-mod prospect;
 #[cfg(test)]
 mod tests;
 
 pub use error::DrainError;
-pub use prospect::drain_unasked;
 
 /// Tells the master that the name in `Host` is the operator's own, not one that a web page made up.
 const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
@@ -52,7 +50,7 @@ impl DrainJobs {
     }
 
     /// Gives up when the master has been silent for so long.
-    fn giving_up_after(self, silence: Duration) -> Self {
+    pub(crate) fn giving_up_after(self, silence: Duration) -> Self {
         Self { silence, ..self }
     }
 
@@ -66,7 +64,7 @@ impl DrainJobs {
     }
 
     /// The same, as long as `goes_on` finds no reason to stop while no move is under way.
-    fn run_while(
+    pub(crate) fn run_while(
         &self,
         segments: &[String],
         until: Instant,
@@ -86,6 +84,30 @@ impl DrainJobs {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses another master than the one that knows these segments by these clients: it may be at
+    /// the HTTP port, and know segments of the same names.
+    ///
+    /// # Errors
+    /// It is another one, or does not answer.
+    pub(crate) fn check_owners(
+        &self,
+        owned: &[(String, String)],
+        until: Instant,
+    ) -> Result<(), DrainError> {
+        let root = self.url.trim_end_matches("/api/v1");
+        let detail = format!("{root}/get_segments_detail");
+        let found = self.retried(until, || self.parsed(self.agent.get(&detail).call()))?;
+        let rows = found["segments"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_there = |(name, client): &(String, String)| {
+            rows.iter().any(|row| row["segment_name"] == **name && row["client_id"] == **client)
+        };
+        let stranger = owned.iter().find(|one| !is_there(one));
+        stranger.map_or(Ok(()), |(name, _)| {
+            let reason = format!("it does not know the segment {name} of this process");
+            Err(DrainError::NoMaster { url: self.url.clone(), reason })
+        })
     }
 
     /// Asks until there is an answer or the time is over.
@@ -142,7 +164,7 @@ impl DrainJobs {
 
     /// Waits until segments are empty that a job of unknown number may be emptying. `reason` is why
     /// the master takes no second job.
-    fn wait_for_segments(
+    pub(crate) fn wait_for_segments(
         &self,
         segments: &[String],
         reason: String,

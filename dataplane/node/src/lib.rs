@@ -14,9 +14,11 @@ mod probe;
 mod signals;
 mod status_page;
 mod summary;
+mod unasked_drain;
 
 pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
-pub use drain::{DrainError, DrainJobs, Moved, drain_unasked};
+pub use drain::{DrainError, DrainJobs, Moved};
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};
+pub use unasked_drain::drain_unasked;

@@ -19,6 +19,9 @@ __path__ = extend_path(__path__, __name__)
 
 __all__ = ["BufferPool", "RegisteredBufferPool"]
 
+#: The version of Mooncake whose modules and programs these are; `__version__` is Perigee's own.
+MOONCAKE_VERSION = "0.3.13"
+
 try:
     __version__ = _metadata.version("perigee-mooncake")
 except _metadata.PackageNotFoundError:  # a source tree that was never installed

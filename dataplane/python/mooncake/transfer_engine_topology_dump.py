@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from . import __version__
+from . import MOONCAKE_VERSION, __version__
 
 CUSTOM_VARIABLE = "MC_CUSTOM_TOPO_JSON"
 EXIT_USAGE = 1
@@ -20,7 +20,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "unless a matrix of your own is asked for.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s version {__version__}")
+    version = f"%(prog)s version {__version__} (compatible with Mooncake {MOONCAKE_VERSION})"
+    parser.add_argument("--version", action="version", version=version)
     parser.add_argument("--device-name", default="", help="only these NICs, separated by commas")
     parser.add_argument(
         "--backend",

@@ -316,6 +316,15 @@ def test_segments_come_and_go_at_run_time(store, tmp_path):
     assert store.allocate_and_mount_segment(0)["ret"] == -600
 
 
+@pytest.mark.parametrize("protocol", ["nvlink", "pigeon"])
+def test_a_segment_has_no_protocol_that_setup_would_refuse(store, tmp_path, protocol):
+    refused = {"ret": -600, "segment_ids": []}
+    assert store.allocate_and_mount_segment(16 << 20, protocol) == refused
+    file = tmp_path / "lent"
+    file.write_bytes(bytes(4096))
+    assert store.mount_segment(str(file), 4096, protocol=protocol) == refused
+
+
 @pytest.mark.parametrize("folder", ["/dev/shm", None])
 def test_a_lent_file_holds_objects_until_it_is_unmounted(store, master_address, tmp_path, folder):
     size, page = 8 << 20, 4096

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import program
 
-from mooncake import __version__, cli
+from mooncake import MOONCAKE_VERSION, __version__, cli
 from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.store import MooncakeDistributedStore
 from perigee_mooncake.program import EXIT_NOT_EXECUTABLE
@@ -107,7 +107,8 @@ def test_a_script_does_not_replace_itself_without_end(monkeypatch, tmp_path, cap
 def test_programs_in_python_tell_their_version(name):
     command = [*ISOLATED, "-m", f"mooncake.{name}", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
-    assert done.stdout == f"{name} version {__version__}\n", done.stderr
+    wanted = f"{name} version {__version__} (compatible with Mooncake {MOONCAKE_VERSION})\n"
+    assert done.stdout == wanted, done.stderr
 
 
 def bundled(*arguments):

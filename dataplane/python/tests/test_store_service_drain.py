@@ -49,10 +49,11 @@ def start_service(tmp_path, name, rpc, metrics, *options):
     return service
 
 
-def test_what_a_service_holds_is_elsewhere_when_it_has_ended(tmp_path, master):
+@pytest.mark.parametrize("options", [[f"--drain-on-stop={DRAIN_S}"], []], ids=["asked", "usual"])
+def test_what_a_service_holds_is_elsewhere_when_it_has_ended(tmp_path, master, options):
     rpc, metrics = master
     with contextlib.ExitStack() as stack:
-        leaving = start_service(tmp_path, "leaving.log", rpc, metrics, f"--drain-on-stop={DRAIN_S}")
+        leaving = start_service(tmp_path, "leaving.log", rpc, metrics, *options)
         stack.callback(leaving.stop)
         assert has_segments(metrics)
         client = connect(f"127.0.0.1:{rpc}")
@@ -66,6 +67,18 @@ def test_what_a_service_holds_is_elsewhere_when_it_has_ended(tmp_path, master):
         assert f"{OBJECTS} objects moved" in leaving.log.read_text()
         for key, value in values.items():
             assert client.get(key) == value, key
+
+
+def test_a_service_without_another_one_ends_without_a_wait(tmp_path, master):
+    rpc, metrics = master
+    service = start_service(tmp_path, "service.log", rpc, metrics)
+    client = connect(f"127.0.0.1:{rpc}")
+    try:
+        assert client.put("drain/only", b"value") == 0
+        assert service.stop() == 0
+        assert "No other node takes objects" in service.log.read_text()
+    finally:
+        client.close()
 
 
 def test_a_service_that_cannot_drain_ends_all_the_same_and_says_so(tmp_path, master):

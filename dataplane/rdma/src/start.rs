@@ -6,7 +6,7 @@ use perigee_rails::host_devices;
 use perigee_settings::{AUTO_DISCOVERY, Protocols, REQUIRE_RDMA};
 use perigee_verbs::Fabric;
 use perigee_verbs::libibverbs::HostDevices;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// A fabric that stands in for the host's devices, for tests and simulation.
 #[derive(Clone)]
@@ -58,6 +58,9 @@ pub struct StartOptions<'a> {
 /// It does not work and is required.
 pub fn start(asked: &StartOptions<'_>) -> Result<Option<Arc<Rdma>>, Unavailable> {
     if !asked.protocols.rdma {
+        if !asked.device_names.trim().is_empty() {
+            warn_of_unused(asked.device_names);
+        }
         return Ok(None);
     }
     match open(asked) {
@@ -74,6 +77,17 @@ pub fn start(asked: &StartOptions<'_>) -> Result<Option<Arc<Rdma>>, Unavailable>
         ),
     }
     Ok(None)
+}
+
+/// A process says once that its devices are not used.
+fn warn_of_unused(device_names: &str) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        tracing::warn!(
+            device_names,
+            "RDMA devices are named and not used: the protocol is tcp, or MC_FORCE_TCP is set; protocol rdma uses them"
+        );
+    });
 }
 
 /// The names that count.

@@ -169,6 +169,20 @@ pub enum Congestion {
     Named(Arc<str>),
 }
 
+impl Congestion {
+    /// Whether the kernel lets this process use it.
+    ///
+    /// # Errors
+    /// The kernel does not know the name, or allows it to others only.
+    pub fn check(&self) -> io::Result<()> {
+        let Self::Named(name) = self else {
+            return Ok(());
+        };
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_tcp_congestion(name.as_bytes())
+    }
+}
+
 /// A TCP socket with the options of data connections: no Nagle delay, keep-alive, congestion
 /// control.
 ///

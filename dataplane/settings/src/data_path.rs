@@ -77,6 +77,24 @@ pub fn congestion(text: &str) -> Congestion {
     }
 }
 
+/// Refuses a congestion control that the kernel does not have, or not for this process; `setting`
+/// has named it.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn check_congestion(setting: &'static str, named: &Congestion) -> Result<(), SettingError> {
+    let Congestion::Named(name) = named else {
+        return Ok(());
+    };
+    named.check().map_err(|error| {
+        let reason = format!(
+            "the kernel refuses it ({error}); write auto, host, or a name of \
+             /proc/sys/net/ipv4/tcp_allowed_congestion_control"
+        );
+        SettingError::new(setting, &**name, reason)
+    })
+}
+
 fn forced(variables: &Variables<'_>) -> Result<Option<ForcedTransport>, SettingError> {
     let tcp = variables.switch(FORCE_TCP.name, false)?;
     let rdma = variables.switch(FORCE_RDMA.name, false)?;
@@ -141,6 +159,16 @@ mod tests {
         let named = with("PERIGEE_TCP_CONGESTION", "bbr").unwrap().congestion;
         assert_eq!(named, Congestion::Named("bbr".into()));
         assert_eq!(with("MC_NUM_QP_PER_EP", " 2").unwrap().queue_pairs_per_rail, Some(2));
+    }
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_does_not_have_is_refused_by_name() {
+        let check = |text| check_congestion("PERIGEE_TCP_CONGESTION", &congestion(text));
+        let error = check("nope").unwrap_err().to_string();
+        assert!(error.contains("PERIGEE_TCP_CONGESTION \"nope\""), "{error}");
+        for usable in ["", "auto", "host", "reno"] {
+            assert_eq!(check(usable), Ok(()), "{usable}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod table;
 mod variables;
 
 pub use data_path::{
-    DataPath, ForcedTransport, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, congestion,
+    DataPath, ForcedTransport, QUEUE_PAIRS_MAX, TRANSFER_DEADLINE_MIN, check_congestion, congestion,
 };
 pub use effectless::{effectless, warn_once};
 pub use error::SettingError;

@@ -49,7 +49,13 @@ impl CallerRange {
             (Ok(address), Ok(bytes)) if is_possible && isize::try_from(bytes).is_ok() => {
                 Ok(Self::named(address, bytes))
             }
-            _ => Err(Status::InvalidParams),
+            _ => {
+                // Nothing to read is a common mistake and says enough by its code.
+                if bytes != 0 {
+                    tracing::warn!("There can be no memory of {bytes} bytes at {address:#x}");
+                }
+                Err(Status::InvalidParams)
+            }
         }
     }
 }

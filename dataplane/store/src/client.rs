@@ -266,6 +266,11 @@ impl Store {
         self.open.load(Ordering::Acquire)
     }
 
+    /// Bytes of memory that it lends; less than was asked for where the container leaves less.
+    pub fn lent_bytes(&self) -> u64 {
+        self.donation.lent_bytes()
+    }
+
     /// The settings it was opened with.
     pub fn config(&self) -> &StoreConfig {
         &self.config

@@ -258,6 +258,13 @@ impl Donation {
         state.offers.clone()
     }
 
+    /// Bytes of memory on offer.
+    pub(crate) fn lent_bytes(&self) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = state.offers.iter().filter(|offer| offer.kind == SegmentKind::Memory);
+        memory.map(|offer| offer.bytes).sum()
+    }
+
     /// What is on offer, with the number of the request that mounts it all again. A master that
     /// does not know disks would take them for memory.
     pub(crate) fn offers_again(&self, with_disks: bool) -> (Vec<SegmentOffer>, u64) {

@@ -8,7 +8,9 @@ use perigee_device::GivenDevices;
 use perigee_discovery::DiscoverySettings;
 use perigee_memory::size::parse_bytes;
 use perigee_rdma::{GivenFabric, RailTuning, rail_tuning};
-use perigee_settings::{DataPath, ForcedTransport, SettingError, Variables, warn_once};
+use perigee_settings::{
+    DataPath, ForcedTransport, SettingError, TCP_CONGESTION, Variables, check_congestion, warn_once,
+};
 use perigee_shard::Congestion;
 use perigee_transfer::{Routes, TRANSFER_DEADLINE};
 use std::time::Duration;
@@ -90,7 +92,9 @@ impl StoreEnvironment {
     /// A variable has a value that cannot be understood; the error names it.
     pub fn read() -> Result<Self, StoreError> {
         warn_once(&Variables::new(&Variables::of_process));
-        Self::from_variables(Variables::of_process)
+        let environment = Self::from_variables(Variables::of_process)?;
+        check_congestion(TCP_CONGESTION.name, &environment.congestion)?;
+        Ok(environment)
     }
 
     /// Reads variables from anywhere.

@@ -7,6 +7,7 @@ mod state;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::status::segments_of;
 use crate::{daemon, output};
 use perigee_flags::{
     Flag, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind,
@@ -15,12 +16,13 @@ use perigee_mesh::{
     LinkBaseline, LinkFinding, LinkPlan, LinkResult, Mesh, MeshHost, MeshServer, PROBES_MAX,
     STREAMS_MAX, Unheard, WHOLE_LOAD_MAX, judge, sick_links,
 };
+use perigee_rpc::SegmentUse;
 use perigee_schemas::Status;
 use perigee_verdict::{Culprit, Switches, culprits};
 use report::CheckReport;
 use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use report::age_text;
 pub(crate) use state::usual_file;
@@ -29,6 +31,8 @@ pub(crate) use state::usual_file;
 const EXIT_FAILED: u8 = 1;
 /// Exit code when something works less well than it could.
 const EXIT_DEGRADED: u8 = 3;
+/// Longest wait for the segments of a master.
+const MASTER_DEADLINE: Duration = Duration::from_secs(5);
 /// Largest port number.
 const PORT_MAX: i128 = 65_535;
 /// Most pairs of hosts at a time.
@@ -40,6 +44,8 @@ const NO_BASELINE: &str = "none";
 const FLAGS: &[Flag] = &[
     Flag::new("hosts", ValueKind::Text, "",
         "HOST or HOST:PORT of each server, with commas; also the first words without dashes"),
+    Flag::new("master_server_address", ValueKind::Text, "",
+        "HOST:PORT of a master: the hosts of its segments, too").aliases(&["master"]),
     Flag::new("load", ValueKind::DurationMs, "500ms", "Load in each direction of a link; 0 measures no bandwidth")
         .within(0, WHOLE_LOAD_MAX.as_millis() as i128),
     Flag::new("streams", ValueKind::Int64, "2", "Connections that carry the load").within(1, STREAMS_MAX as i128),
@@ -85,7 +91,10 @@ pub(crate) fn run(
     if settings.bool("serve") {
         return serve(&settings, invocation, environment);
     }
-    let hosts = words(settings.text("hosts"));
+    let mut hosts = words(settings.text("hosts"));
+    if let Some(master) = settings.optional_text("master_server_address") {
+        hosts.extend(hosts_of(&segments_of(master, MASTER_DEADLINE)?, &hosts));
+    }
     if hosts.is_empty() {
         return Err(Failure::NoHosts);
     }
@@ -110,6 +119,16 @@ fn with_flag_for_hosts(arguments: &[String]) -> Vec<String> {
     let mut flags = vec![format!("--hosts={}", arguments[..hosts].join(","))];
     flags.extend_from_slice(&arguments[hosts..]);
     flags
+}
+
+/// Hosts of a master's segments, each once, without those that are named already.
+fn hosts_of(segments: &[SegmentUse], named: &[String]) -> Vec<String> {
+    let endpoints = segments.iter().filter_map(|one| one.segment.endpoint.rsplit_once(':'));
+    let mut hosts: Vec<String> = endpoints.map(|(host, _)| host.to_owned()).collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts.retain(|host| !named.contains(host));
+    hosts
 }
 
 fn words(text: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::{
     trace,
 };
 use perigee_agent::has_probes;
-use perigee_flags::{ProcessEnvironment, nearest};
+use perigee_flags::{MOONCAKE_VERSION, ProcessEnvironment, nearest};
 use std::fmt::Write as _;
 
 /// One command of the program.
@@ -128,9 +128,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         kind: CommandKind::Bench,
     },
 ];
-
-/// The version of Mooncake whose programs, flags, routes and Python calls these are.
-const MOONCAKE_VERSION: &str = "0.3.13";
 
 const VARIABLES: &str = "\
 PERIGEE_LOG=perigee_store=debug,info filters logs; PERIGEE_LOG_FORMAT=json writes JSON.

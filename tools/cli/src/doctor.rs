@@ -172,6 +172,9 @@ fn host_of(settings: &Settings) -> Result<HostFacts, Failure> {
         has_probes: perigee_agent::has_probes(),
         clock: is_live.then(perigee_shard::clock_discipline).flatten(),
         io_uring: is_live.then(perigee_shard::probe),
+        no_reactor: is_live
+            .then(|| perigee_shard::choice().err().map(|error| error.to_string()))
+            .flatten(),
         packages: match is_live {
             true => packages::folders(std::env::current_exe().ok(), |name| std::env::var_os(name)),
             false => Vec::new(),

@@ -100,7 +100,7 @@ pub(crate) enum Failure {
     Bench(#[from] BenchError),
     /// Nothing to measure.
     #[error(
-        "No hosts; write perigee check HOST HOST ..., and perigee check --serve on each of them"
+        "No hosts; write perigee check HOST HOST ..., or --master=HOST:PORT, and run perigee check --serve on each host"
     )]
     NoHosts,
     /// What links showed before is of no use.

@@ -26,6 +26,8 @@ use watched::Watched;
 
 /// Longest pause between two readings, in milliseconds.
 const DELAY_MS_MAX: i128 = 60_000;
+/// Largest port number.
+const PORT_MAX: i128 = 65_535;
 /// The usual HTTP port of a master.
 const MASTER_PORT: u16 = 9003;
 
@@ -35,6 +37,9 @@ const FLAGS: &[Flag] = &[
         "HOST or HOST:PORT of an agent; empty asks the one on this host, and reads the host itself if there is none"),
     Flag::new("cluster", ValueKind::Text, "",
         "HOST or HOST:PORT of a master's HTTP port (9003): shows who is slow in its cluster, as the agents that report to it see it, and NIC by peer"),
+    Flag::new("master_server_address", ValueKind::Text, "",
+        "HOST:PORT of a master: --cluster with its host and --metrics_port").aliases(&["master"]),
+    Flag::new("metrics_port", ValueKind::Int32, "9003", "HTTP port of that master").within(1, PORT_MAX),
     Flag::new("delay_ms", ValueKind::Int64, "1000", "Pause between two readings").aliases(&["d"])
         .within(100, DELAY_MS_MAX),
     Flag::new("once", ValueKind::Bool, "false", "Print all tables once, after one delay, and end"),
@@ -63,6 +68,11 @@ pub(crate) fn run(
     let is_once = settings.bool("once") || !std::io::stdout().is_terminal();
     if let Some(master) = settings.optional_text("cluster") {
         return of_cluster(master, delay, is_once);
+    }
+    if let Some(master) = settings.optional_text("master_server_address") {
+        let host = master.rsplit_once(':').map_or(master, |(host, _)| host);
+        let port: u16 = settings.integer("metrics_port");
+        return of_cluster(&format!("{host}:{port}"), delay, is_once);
     }
     let mut source = SnapshotSource::open(settings.optional_text("agent"))?;
     let mut board = TopState::new(delay, source.name());

@@ -268,7 +268,10 @@ fn help_lists_every_flag_once_and_version_is_one_line() {
         }
         assert!(text.lines().all(|line| line.len() <= 100));
     }
-    assert_eq!(print("--version"), "perigee_test version 1.2.3\n");
+    assert_eq!(
+        print("--version"),
+        "perigee_test version 1.2.3 (compatible with Mooncake 0.3.13)\n"
+    );
 }
 
 #[test]

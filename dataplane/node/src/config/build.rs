@@ -100,6 +100,10 @@ pub(super) fn port_of(text: &str) -> Option<u16> {
 
 fn master(settings: &Settings) -> Result<String, FlagError> {
     let address = settings.text("master_server_address").trim();
+    if address.contains("://") {
+        let expected = "HOST:PORT of the master: ways to several masters are not built";
+        return Err(refuse(settings, "master_server_address", expected));
+    }
     if !is_host_and_port(address) {
         let expected = "HOST:PORT of the master, such as 10.0.0.1:50051";
         return Err(refuse(settings, "master_server_address", expected));

@@ -14,7 +14,7 @@ const CREATED: &str = r#"200 {"job_id":"5-9"}"#;
 
 /// Gives each connection its answer, `STATUS BODY`, or none where it is empty; the first line of
 /// each request.
-pub(super) fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
+fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = answers.to_vec();
@@ -101,6 +101,19 @@ fn a_master_that_stays_silent_is_given_up_before_the_time_is_over() {
     let error = jobs.run(&["host:1".to_owned()], Instant::now() + PATIENCE).unwrap_err();
     assert!(matches!(error, DrainError::NoAnswer { .. }), "{error}");
     server.join().unwrap();
+}
+
+#[test]
+fn another_master_at_the_http_port_is_noticed() {
+    let owned = [("own:1".to_owned(), "7-1".to_owned())];
+    let first = r#"200 {"segments":[{"segment_name":"own:1","client_id":"7-1"}]}"#;
+    let second = r#"200 {"segments":[{"segment_name":"own:1","client_id":"7-2"}]}"#;
+    for (answer, is_known) in [(first, true), (second, false)] {
+        let (jobs, server) = serve(&[answer]);
+        let checked = jobs.check_owners(&owned, Instant::now() + PATIENCE);
+        assert_eq!(checked.is_ok(), is_known, "{checked:?}");
+        assert_eq!(server.join().unwrap(), ["GET /get_segments_detail"]);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ import json
 from dataclasses import fields
 from typing import Sequence
 
-from .. import __version__
+from .. import MOONCAKE_VERSION, __version__
 from ..mooncake_config import MooncakeConfig, parse_port
 
 DEFAULT_HOST = "0.0.0.0"
@@ -24,7 +24,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser = argparse.ArgumentParser(
         prog="mooncake_store_service", description="Mooncake Store Service with REST API"
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s version {__version__}")
+    version = f"%(prog)s version {__version__} (compatible with Mooncake {MOONCAKE_VERSION})"
+    parser.add_argument("--version", action="version", version=version)
     parser.add_argument("--config", help="Path to a Mooncake config file")
     parser.add_argument(
         "-D",

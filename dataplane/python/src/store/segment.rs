@@ -10,6 +10,7 @@ use crate::session::StoreSession;
 use crate::warning;
 use perigee_engine::MemoryLocation;
 use perigee_schemas::{Identity, Status};
+use perigee_settings::Protocols;
 use perigee_store::api;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -118,7 +119,10 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let numa_node = numa_node(py, protocol, location);
+        if let Err(refused) = check_protocol(py, protocol) {
+            return mounted(py, Err(refused));
+        }
+        let numa_node = numa_node(py, location);
         let mount = |session: &StoreSession| session.store().mount_segment(size.0, numa_node);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
         mounted(py, result)
@@ -139,7 +143,10 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let node = numa_node(py, protocol, location);
+        if let Err(refused) = check_protocol(py, protocol) {
+            return mounted(py, Err(refused));
+        }
+        let node = numa_node(py, location);
         let mount =
             |session: &StoreSession| session.store().mount_file(path, offset.0, size.0, node);
         let result = self.call(py, || Err(Status::InvalidParams), mount);
@@ -187,14 +194,18 @@ impl StoreClient {
     }
 }
 
-/// The NUMA node that a location names. Says what a mount ignores: other locations, and a protocol
-/// other than the store's.
-fn numa_node(py: Python<'_>, protocol: &str, location: &str) -> Option<u32> {
-    if protocol != "tcp" {
-        let text =
-            format!("Segment protocol {protocol:?} is not built yet; the store's own is used");
-        warning::warn(py, &text);
-    }
+/// Refuses the words that `setup` refuses. Others say nothing: a segment has the protocols of its
+/// store.
+fn check_protocol(py: Python<'_>, protocol: &str) -> Result<(), Status> {
+    let parsed = Protocols::parse(protocol);
+    parsed.map(drop).map_err(|error| {
+        warning::error(py, &format!("Cannot donate a segment: {error}"));
+        Status::InvalidParams
+    })
+}
+
+/// The NUMA node that a location names. Says which other locations a mount ignores.
+fn numa_node(py: Python<'_>, location: &str) -> Option<u32> {
     match MemoryLocation::parse(location) {
         Ok(MemoryLocation::Cpu(node)) => Some(node),
         Ok(MemoryLocation::Anywhere) => None,

@@ -36,7 +36,10 @@ pub(super) const CONFIGURATION: Group = Group {
             ],
             NotNeeded("read by mooncake_connector_v1; vLLM's own connector reads its own"),
         ),
-        (&["MOONCAKE_STORE_LIBRARY"], NotBuilt("Mooncake's Rust package loads it; not built")),
+        (
+            &["MOONCAKE_STORE_LIBRARY"],
+            NotNeeded("read by Mooncake's Rust package: it may name our libmooncake_store.so"),
+        ),
     ],
 };
 

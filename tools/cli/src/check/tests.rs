@@ -105,3 +105,13 @@ fn the_table_of_flags_is_sound() {
         CHECK.find("port").map_or(0, |flag| flag.default.parse().unwrap())
     );
 }
+
+#[test]
+fn hosts_of_a_masters_segments_are_asked_once_each() {
+    let mut segments = crate::status::samples();
+    let both = |segments: &[SegmentUse]| hosts_of(segments, &[]);
+    assert_eq!(both(&segments), ["10.0.0.1"]);
+    segments[1].segment.endpoint = "[fd00::2]:4000".to_owned();
+    assert_eq!(both(&segments), ["10.0.0.1", "[fd00::2]"]);
+    assert_eq!(hosts_of(&segments, &["10.0.0.1".to_owned()]), ["[fd00::2]"]);
+}

@@ -27,6 +27,8 @@ pub(super) struct HostFacts {
     pub(super) clock: Option<ClockDiscipline>,
     /// Whether shards can run on io_uring here; `None` when another host's files are looked at.
     pub(super) io_uring: Option<Result<(), UringUnavailable>>,
+    /// Why shards cannot run at all with the variables of this process.
+    pub(super) no_reactor: Option<String>,
     /// Folders `mooncake` that Python imports from; empty when another host's files are looked at.
     pub(super) packages: Vec<PathBuf>,
     /// Memory to be donated, in bytes; 0 if not said.

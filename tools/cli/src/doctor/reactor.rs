@@ -11,6 +11,11 @@ const SECCOMP_LINE: &str = "add to \"syscalls\" of the container's seccomp profi
 
 /// Without io_uring everything works on epoll, slower over TCP.
 pub(super) fn io_uring(host: &HostFacts) -> CheckOutcome {
+    if let Some(reason) = &host.no_reactor {
+        let message = format!("no store and no engine starts here: {reason}");
+        let fix = "unset PERIGEE_REACTOR, which takes what there is";
+        return CheckOutcome::of([Finding::failure("PERIGEE_REACTOR", message, fix)]);
+    }
     let refusal = match &host.io_uring {
         None => return CheckOutcome::Skipped("another host's files are looked at"),
         Some(Ok(())) => return CheckOutcome::fine(),

@@ -46,6 +46,7 @@ fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
         has_probes: true,
         clock: None,
         io_uring: None,
+        no_reactor: None,
         links: None,
         packages: Vec::new(),
         segment_bytes: 0,

@@ -94,6 +94,7 @@ impl Sample {
             has_probes: true,
             clock: Some(ClockDiscipline { is_synchronised: true, error_us: 900 }),
             io_uring: Some(Ok(())),
+            no_reactor: None,
             links: Some(Ok(measured_links())),
             packages: vec![self.package()],
             segment_bytes: SEGMENT_BYTES,

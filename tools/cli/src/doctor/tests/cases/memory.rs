@@ -14,6 +14,9 @@ pub(in crate::doctor::tests) fn cases() -> Vec<Case> {
         value("reactor", "io_uring", |host| {
             host.io_uring = Some(Err(perigee_shard::UringUnavailable::Disabled(2)));
         }),
+        value("reactor", "PERIGEE_REACTOR", |host| {
+            host.no_reactor = Some("PERIGEE_REACTOR is \"bogus\"".to_owned());
+        }),
         file("open_files", "RLIMIT_NOFILE", |sample| {
             sample.limits("unlimited", "1024");
         }),

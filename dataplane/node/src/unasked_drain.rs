@@ -2,7 +2,7 @@
 //! vain: nothing lies here, no other node takes objects, or the master is away. Each look at the
 //! cluster goes to the RPC port that the node itself uses.
 
-use super::{DrainError, DrainJobs, Moved};
+use crate::drain::{DrainError, DrainJobs, Moved};
 use crate::limits::{DRAIN_LOOK_DEADLINE, DRAIN_SILENCE};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
 use perigee_schemas::Identity;
@@ -49,7 +49,9 @@ pub fn drain_unasked(
         Prospect::Useful | Prospect::UnderWay => {}
     }
     let jobs = DrainJobs::of(master, http_port).giving_up_after(DRAIN_SILENCE);
-    jobs.check_cluster(&listed, segments, until)?;
+    let mine = listed.iter().filter(|one| segments.contains(&one.segment.name));
+    let owned = mine.map(|one| (one.segment.name.clone(), id_text(one.segment.client)));
+    jobs.check_owners(&owned.collect::<Vec<_>>(), until)?;
     if first == Prospect::UnderWay {
         let reason = "another drain ended before".to_owned();
         return jobs.wait_for_segments(segments, reason, until).map(|()| None);
@@ -104,33 +106,6 @@ fn others_take(listed: &[SegmentUse], own: &[String]) -> bool {
     let mine = listed.iter().filter(|one| own.contains(&one.segment.name));
     let clients: HashSet<Identity> = mine.map(|one| one.segment.client).collect();
     listed.iter().any(|one| one.state == OPEN && !clients.contains(&one.segment.client))
-}
-
-impl DrainJobs {
-    /// The HTTP port may be another master's, which may know segments of the same names.
-    fn check_cluster(
-        &self,
-        listed: &[SegmentUse],
-        own: &[String],
-        until: Instant,
-    ) -> Result<(), DrainError> {
-        let root = self.url.trim_end_matches("/api/v1");
-        let detail = format!("{root}/get_segments_detail");
-        let found = self.retried(until, || self.parsed(self.agent.get(&detail).call()))?;
-        let rows = found["segments"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let known: HashSet<(&str, &str)> = rows
-            .iter()
-            .filter_map(|row| Some((row["segment_name"].as_str()?, row["client_id"].as_str()?)))
-            .collect();
-        let mine = listed.iter().filter(|one| own.contains(&one.segment.name));
-        let stranger = mine
-            .map(|one| (&one.segment.name, one.segment.client))
-            .find(|(name, client)| !known.contains(&(name.as_str(), id_text(*client).as_str())));
-        stranger.map_or(Ok(()), |(name, _)| {
-            let reason = format!("it does not know the segment {name} of this process");
-            Err(DrainError::NoMaster { url: self.url.clone(), reason })
-        })
-    }
 }
 
 /// An identity as the master's HTTP routes write it.

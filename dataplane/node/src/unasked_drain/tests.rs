@@ -1,7 +1,6 @@
-//! What a drain would do, from lists of segments; and the master that is another one.
+//! What a drain would do, from lists of segments.
 
 use super::*;
-use crate::drain::tests::serve;
 use perigee_rpc::ReplySegment;
 use perigee_schemas::SegmentKind;
 use std::time::Duration;
@@ -46,21 +45,6 @@ fn nothing_is_done_where_nothing_lies() {
     assert_eq!(of(&[segment("own:1", 1, 0, OPEN)]), Prospect::Empty);
     let open = segment("other:1", 2, 0, OPEN);
     assert_eq!(of(&[segment("own:1", 1, 9, DRAINED), open]), Prospect::Empty);
-}
-
-#[test]
-fn another_master_at_the_http_port_is_noticed() {
-    let own = ["own:1".to_owned()];
-    let listed = [segment("own:1", 1, 9, OPEN)];
-    for (client, is_known) in [("7-1", true), ("7-2", false)] {
-        let answer =
-            format!(r#"200 {{"segments":[{{"segment_name":"own:1","client_id":"{client}"}}]}}"#);
-        let (jobs, server) = serve(&[answer.leak()]);
-        let until = Instant::now() + Duration::from_secs(60);
-        let checked = jobs.check_cluster(&listed, &own, until);
-        assert_eq!(checked.is_ok(), is_known, "{checked:?}");
-        assert_eq!(server.join().unwrap(), ["GET /get_segments_detail"]);
-    }
 }
 
 #[test]
