@@ -33,6 +33,7 @@ fn objects_are_put_replaced_asked_for_and_removed() {
     for key in ["c/1", "c/2", "d"] {
         store.put(key, b"x", &placement()).unwrap();
     }
+    assert_eq!(store.keys_matching("^c/", 10).unwrap().len(), 2);
     assert_eq!(store.remove_matching("^c/", true).unwrap(), 2);
     assert_eq!(store.remove_all(true).unwrap(), 1);
 }

@@ -47,7 +47,19 @@ fn routes_and_clients_of_a_tenant_see_its_objects_alone() {
     assert_eq!(keys(&master, "?tenant_id=red"), ["k0", "k1"]);
     assert_eq!(keys(&master, "?tenant_id=blue"), ["k0", "k1", "k2"]);
     assert!(keys(&master, "?tenant_id=green").is_empty());
+    let matching = |query: &str| {
+        let found = http::get(master.http, &format!("/api/v1/keys?regex={query}"));
+        assert_eq!(found.status, 200, "{query}: {}", found.body);
+        let mut keys: Vec<String> = found.body.lines().map(str::to_owned).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(matching("[12]$&tenant_id=blue"), ["k1", "k2"]);
+    assert_eq!(matching("%5Ek"), ["k0"], "the key of the tenant default alone");
+    let listed = clients[2].store.keys_by_regex("[12]$", 10).map(|keys| keys.len());
+    assert_eq!(listed, Ok(2), "as a client lists them");
     let status = |route: &str| http::get(master.http, route).status;
+    assert_eq!(status("/api/v1/keys?regex=("), 400);
     assert_eq!(status("/query_key?key=k1"), 404);
     assert_eq!(status("/query_key?key=k1&tenant_id=red"), 200);
     let batch = http::get(master.http, "/batch_query_keys?keys=k1,k2&tenant_id=red").body;

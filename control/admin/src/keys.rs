@@ -6,7 +6,7 @@ use crate::listing::ObjectListing;
 use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace, id_text};
 use crate::query::{check, filled_parameter, parameter};
 use crate::shared::RouteContext;
-use crate::tenants::{named, tenant};
+use crate::tenants::{TenantRefusal, named, tenant};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
@@ -16,6 +16,8 @@ use perigee_schemas::tenant::is_free;
 use perigee_schemas::{Status, TenantId};
 use serde::Serialize;
 
+const REGEX_REFUSAL: &str = "This is no regular expression that the master takes: it is too long, \
+     malformed, or has what there is none of here: no backreferences, no look-around";
 const BODY_REFUSAL: &str = "A body means nothing here, so nothing is removed: write the tenant as \
      /api/v1/remove_all?tenant_id=NAME";
 
@@ -219,24 +221,62 @@ pub(crate) async fn all_keys(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
-    let limit = filled_parameter(query.as_deref(), "limit").map(|text| text.parse());
+    let listing = listing(shared, query.as_deref())?;
+    let body = listing.body(String::new(), lines).await.map_err(answer::error)?;
+    Ok(answer::text_stream(body))
+}
+
+/// The keys in which a regular expression is found, as `all_keys` lists them.
+pub(crate) async fn matching_keys(
+    State(shared): State<RouteContext>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Response> {
+    let regex = filled_parameter(query.as_deref(), "regex").ok_or_else(|| {
+        answer::invalid("Name a regular expression: ?regex=EXPRESSION; /get_all_keys lists all")
+    })?;
+    let listing = listing(shared, query.as_deref())?.matching(&regex);
+    let body = listing.body(String::new(), lines).await.map_err(|status| match status {
+        Status::InvalidParams => answer::invalid(REGEX_REFUSAL),
+        other => answer::error(other),
+    })?;
+    Ok(answer::text_stream(body))
+}
+
+/// The keys of a tenant, as many as the query says.
+fn listing(shared: RouteContext, query: Option<&str>) -> Result<ObjectListing, KeysRefusal> {
+    let limit = filled_parameter(query, "limit").map(|text| text.parse());
     let limit: usize = match limit {
-        Some(Err(_)) => return Err(answer::error(Status::InvalidParams)),
+        Some(Err(_)) => return Err(KeysRefusal::Limit),
         Some(Ok(limit)) => LISTED_KEYS_MAX.min(limit),
         None => LISTED_KEYS_MAX,
     };
-    let tenant = tenant(query.as_deref())?;
-    let listing = ObjectListing::new(shared, Some(tenant), limit);
-    let page = |objects: Vec<ObjectInfo>| {
-        let mut lines = String::with_capacity(objects.iter().map(|it| it.key.len() + 1).sum());
-        for object in objects {
-            lines.push_str(&object.key);
-            lines.push('\n');
+    let tenant = tenant(query).map_err(KeysRefusal::Tenant)?;
+    Ok(ObjectListing::new(shared, Some(tenant), limit))
+}
+
+/// Why keys are not listed.
+enum KeysRefusal {
+    Limit,
+    Tenant(TenantRefusal),
+}
+
+impl From<KeysRefusal> for Response {
+    fn from(refused: KeysRefusal) -> Self {
+        match refused {
+            KeysRefusal::Limit => answer::error(Status::InvalidParams),
+            KeysRefusal::Tenant(refused) => refused.into(),
         }
-        lines
-    };
-    let body = listing.body(String::new(), page).await.map_err(answer::error)?;
-    Ok(answer::text_stream(body))
+    }
+}
+
+/// One key a line.
+fn lines(objects: Vec<ObjectInfo>) -> String {
+    let mut lines = String::with_capacity(objects.iter().map(|it| it.key.len() + 1).sum());
+    for object in objects {
+        lines.push_str(&object.key);
+        lines.push('\n');
+    }
+    lines
 }
 
 /// Of one tenant, or of all if none is named. A request whose words are not all understood removes

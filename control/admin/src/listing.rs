@@ -7,12 +7,15 @@ use crate::shared::RouteContext;
 use axum::body::Body;
 use futures_lite::{StreamExt, stream};
 use perigee_schemas::{Status, TenantId};
+use std::sync::Arc;
 
 /// A walk over all objects.
 pub(crate) struct ObjectListing {
     shared: RouteContext,
     /// Whose objects; those of all without.
     tenant: Option<TenantId>,
+    /// What is to be found in their keys; all without.
+    regex: Option<Arc<str>>,
     /// Where it goes on; `None` at its beginning and its end.
     from: Option<KeyCursor>,
     /// Objects that may still be listed.
@@ -22,7 +25,12 @@ pub(crate) struct ObjectListing {
 impl ObjectListing {
     /// A walk that lists at most `limit` objects of one tenant, or of all.
     pub(crate) fn new(shared: RouteContext, tenant: Option<TenantId>, limit: usize) -> Self {
-        Self { shared, tenant, from: None, left: limit }
+        Self { shared, tenant, regex: None, from: None, left: limit }
+    }
+
+    /// Only objects in whose keys a regular expression is found.
+    pub(crate) fn matching(self, regex: &str) -> Self {
+        Self { regex: Some(regex.into()), ..self }
     }
 
     /// The whole listing after a head, with each page in the form that `write` gives it.
@@ -50,7 +58,10 @@ impl ObjectListing {
 
     async fn page(&mut self) -> Result<Vec<ObjectInfo>, Status> {
         let (tenant, from, limit) = (self.tenant.clone(), self.from, self.left);
-        let asked = self.shared.ask(move |plane| plane.list_objects(tenant.as_ref(), from, limit));
+        let regex = self.regex.clone();
+        let asked = self
+            .shared
+            .ask(move |plane| plane.list_objects(tenant.as_ref(), regex.as_deref(), from, limit));
         let page = asked.await.map_err(|_| Status::InternalError)??;
         self.left = self.left.saturating_sub(page.objects.len());
         self.from = page.next.filter(|_| self.left > 0);

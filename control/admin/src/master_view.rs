@@ -27,13 +27,16 @@ pub trait ControlPlane: Send + Sync + 'static {
     fn inspect(&self, key: &str) -> Result<KeyReport, Status>;
 
     /// The page of a listing that begins at a cursor, with at most `limit` objects, in no order; of
-    /// one tenant or of all.
+    /// one tenant or of all, and only those in whose keys a regular expression is found if there is
+    /// one.
     ///
     /// # Errors
-    /// The master did not answer, or others list too many keys at this moment.
+    /// The master did not answer, others list too many keys at this moment, or there is no such
+    /// expression.
     fn list_objects(
         &self,
         tenant: Option<&TenantId>,
+        regex: Option<&str>,
         from: Option<KeyCursor>,
         limit: usize,
     ) -> Result<ObjectPage, Status>;

@@ -32,6 +32,7 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .route("/batch_query_keys", get(keys::batch_query_keys))
         .route("/api/v1/keys/inspect", get(keys::inspect))
         .route("/get_all_keys", get(keys::all_keys))
+        .route("/api/v1/keys", get(keys::matching_keys))
         .route("/get_all_segments", get(segments::names))
         .route("/get_segments_detail", get(segments::detail))
         .route("/query_segment", get(segments::query))

@@ -11,10 +11,11 @@ use perigee_schemas::{Status, TenantId};
 
 const PARAMETER: &str = "tenant_id";
 /// Routes that are about the keys or the quota of a tenant.
-const ROUTES: [&str; 6] = [
+const ROUTES: [&str; 7] = [
     "/query_key",
     "/batch_query_keys",
     "/get_all_keys",
+    "/api/v1/keys",
     "/api/v1/keys/inspect",
     "/api/v1/remove_all",
     "/api/v1/tenant_quotas",

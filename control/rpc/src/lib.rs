@@ -25,8 +25,8 @@ pub use error::CallError;
 pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
 pub use owner::{AnnouncementPart, announce_request, follow_request};
 pub use reply::{
-    Counted, DemotionBatch, ListedDisks, LocatedBatch, Location, Moves, ReplySegment, SegmentUse,
-    StartedBatch, TenantUse, Tombstone,
+    Counted, DemotionBatch, KeyPage, ListedDisks, LocatedBatch, Location, Moves, ReplySegment,
+    SegmentUse, StartedBatch, TenantUse, Tombstone,
 };
 pub use request::{DiskReport, LentSegments, MountForm, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

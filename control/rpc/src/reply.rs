@@ -361,6 +361,25 @@ pub(crate) fn counted(body: &[u8]) -> Result<Counted, CallError> {
     Ok(u64::try_from(count).map_err(|_| Status::from_peer(i32::try_from(count).unwrap_or(-1))))
 }
 
+/// Some keys of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyPage {
+    /// The keys as their tenant knows them.
+    pub keys: Vec<String>,
+    /// Where the listing goes on; `None` at its end.
+    pub next: Option<[u64; 3]>,
+}
+
+pub(crate) fn key_page(body: &[u8]) -> Result<Result<KeyPage, Status>, CallError> {
+    let reply = decode::<master::ListReply<'_>>(body)?;
+    if reply.status() != 0 {
+        return Ok(Err(Status::from_peer(reply.status())));
+    }
+    let numbers: Vec<u64> = reply.cursor().iter().flat_map(|numbers| numbers.iter()).collect();
+    let keys = reply.keys().iter().flat_map(|keys| keys.iter()).map(str::to_owned).collect();
+    Ok(Ok(KeyPage { keys, next: <[u64; 3]>::try_from(numbers).ok() }))
+}
+
 /// Some segments of a listing.
 pub(crate) struct SegmentPage {
     pub(crate) segments: Vec<SegmentUse>,

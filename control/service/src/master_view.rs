@@ -52,10 +52,16 @@ impl ControlPlane for Cluster {
     fn list_objects(
         &self,
         tenant: Option<&TenantId>,
+        regex: Option<&str>,
         from: Option<KeyCursor>,
         limit: usize,
     ) -> Result<ObjectPage, Status> {
-        let (pattern, from) = (all_of(tenant), from.map(Cursor::from_numbers));
+        let pattern = match (regex, tenant) {
+            (None, tenant) => all_of(tenant),
+            (Some(regex), None) => Pattern::compile(regex)?,
+            (Some(regex), Some(tenant)) => Pattern::compile(regex)?.of(tenant.clone()),
+        };
+        let from = from.map(Cursor::from_numbers);
         let page = self
             .run_first(move |first| async move { first.list_page(&pattern, limit, from).await });
         let page = page.ok_or(Status::RpcTimeout)??;

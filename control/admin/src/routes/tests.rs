@@ -79,9 +79,19 @@ impl ControlPlane for Fake {
     fn list_objects(
         &self,
         tenant: Option<&TenantId>,
+        regex: Option<&str>,
         from: Option<KeyCursor>,
         limit: usize,
     ) -> Result<ObjectPage, Status> {
+        match regex {
+            None => {}
+            Some("(") => return Err(Status::InvalidParams),
+            Some(end) => {
+                let mut page = self.list_objects(tenant, None, from, limit)?;
+                page.objects.retain(|object| object.key.ends_with(end));
+                return Ok(page);
+            }
+        }
         if tenant.is_some_and(|tenant| !tenant.is_default()) {
             return Ok(ObjectPage { objects: vec![red_object()], next: None });
         }
@@ -310,6 +320,20 @@ fn keys_are_listed_one_per_line_and_bounded() {
     assert_answer(&live("GET", "/get_all_keys"), 200, METRICS, "k2\nk1\n");
     assert_answer(&live("GET", "/get_all_keys?limit=1"), 200, METRICS, "k2\n");
     assert_eq!(live("GET", "/get_all_keys?limit=-1").status, 400);
+}
+
+#[test]
+fn keys_in_which_an_expression_is_found_are_listed_by_themselves() {
+    assert_answer(&live("GET", "/api/v1/keys?regex=1"), 200, METRICS, "k1\n");
+    assert_answer(&live("GET", "/api/v1/keys?regex=k%31"), 200, METRICS, "k1\n");
+    assert_answer(&live("GET", "/api/v1/keys?regex=9"), 200, METRICS, "");
+    assert_answer(&live("GET", "/api/v1/keys?regex=1&tenant_id=red"), 200, METRICS, "r1\n");
+    for (query, word) in
+        [("", "?regex="), ("?regex=", "?regex="), ("?regex=(", "no backreferences")]
+    {
+        let answer = live("GET", &format!("/api/v1/keys{query}"));
+        assert!(answer.status == 400 && answer.body.contains(word), "{query}: {}", answer.body);
+    }
 }
 
 #[test]

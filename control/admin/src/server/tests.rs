@@ -31,6 +31,7 @@ impl ControlPlane for Stuck {
     fn list_objects(
         &self,
         _: Option<&TenantId>,
+        _: Option<&str>,
         _: Option<KeyCursor>,
         _: usize,
     ) -> Result<ObjectPage, Status> {

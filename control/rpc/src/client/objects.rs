@@ -5,7 +5,7 @@
 use super::{Builder, MasterClient, status_reply};
 use crate::connection::{CallWindow, MasterConnection};
 use crate::error::CallError;
-use crate::reply::{Counted, LocatedBatch, StartedBatch, codes, counted};
+use crate::reply::{Counted, KeyPage, LocatedBatch, StartedBatch, codes, counted, key_page};
 use crate::request::{WirePlacement, WriteForm, placement, stored, stored_groups, tenant};
 use flatbuffers::{Vector, WIPOffset};
 use perigee_schemas::frame::MessageKind;
@@ -244,6 +244,28 @@ impl MasterClient {
             builder.finish_minimal(root);
         };
         self.call(MessageKind::RemoveByRegex, false, encode, counted)
+    }
+
+    /// A page of the tenant's keys in which a regular expression is found, at most `limit` of them,
+    /// in no order.
+    ///
+    /// # Errors
+    /// No answer in time.
+    pub fn list_by_regex(
+        &self,
+        pattern: &str,
+        limit: u32,
+        from: Option<[u64; 3]>,
+    ) -> Result<Result<KeyPage, Status>, CallError> {
+        let encode = |builder: &mut Builder| {
+            let pattern = Some(builder.create_string(pattern));
+            let tenant = tenant(builder, &self.options.tenant);
+            let cursor = from.map(|numbers| builder.create_vector(&numbers));
+            let args = master::ListByRegexRequestArgs { pattern, limit, cursor, tenant };
+            let root = master::ListByRegexRequest::create(builder, &args);
+            builder.finish_minimal(root);
+        };
+        self.call(MessageKind::ListByRegex, true, encode, key_page)
     }
 
     /// Removes all keys of the tenant; returns how many objects.

@@ -72,6 +72,16 @@ impl ObjectStore {
         removed.map_err(|status| self.error(pattern, status))
     }
 
+    /// Keys in which a regular expression is found, at most `limit` of them, in no order. Objects
+    /// that are put or removed during the call may be among them or not.
+    ///
+    /// # Errors
+    /// It is none, or the master does not answer.
+    pub fn keys_matching(&self, pattern: &str, limit: usize) -> Result<Vec<String>, ObjectError> {
+        let found = self.raw().keys_by_regex(pattern, limit);
+        found.map_err(|status| self.error(pattern, status))
+    }
+
     /// Removes all objects of the cluster; how many.
     ///
     /// # Errors

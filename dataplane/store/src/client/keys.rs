@@ -178,6 +178,29 @@ impl Store {
         self.master.remove_by_regex(pattern, force).map_err(|error| refused(&error))?
     }
 
+    /// Keys in which a regular expression is found, at most `limit` of them, in no order. What is
+    /// put or removed during the call may be among them or not.
+    ///
+    /// # Errors
+    /// The pattern is not a regular expression, others list too many keys at this moment, or the
+    /// master did not answer.
+    pub fn keys_by_regex(&self, pattern: &str, limit: usize) -> Result<Vec<String>, Status> {
+        self.while_open()?;
+        let (mut keys, mut from) = (Vec::new(), None);
+        while keys.len() < limit {
+            let left = u32::try_from(limit - keys.len()).unwrap_or(u32::MAX);
+            let page = self.master.list_by_regex(pattern, left, from);
+            let page = page.map_err(|error| refused(&error))??;
+            keys.extend(page.keys);
+            // A master that shows the same place twice is not asked for ever.
+            if page.next.is_none() || page.next == from {
+                break;
+            }
+            from = page.next;
+        }
+        Ok(keys)
+    }
+
     /// Removes everything; returns how many objects.
     ///
     /// # Errors

@@ -43,6 +43,9 @@ fn exercise(shards: usize, shared_memory: bool) {
     let request = PutRequest { key: "key-4096", pieces: &pieces, group: None };
     assert_eq!(client.upsert(&[request], &ReplicateConfig::default()), [Status::Ok]);
     assert!(get(&client, "key-4096").unwrap() == replacement);
+    assert_eq!(client.keys_by_regex("^key-4", 10), Ok(vec!["key-4096".to_owned()]));
+    assert_eq!(client.keys_by_regex("^nothing", 10), Ok(Vec::new()));
+    assert_eq!(client.keys_by_regex("(", 10), Err(Status::InvalidParams));
     assert_eq!(client.remove_by_regex("^key-4", true), Ok(1));
     assert_eq!(client.remove_all(true), Ok(3));
     assert_eq!(client.replicas(&["key-65536"]), [Err(Status::ObjectNotFound)]);
@@ -51,6 +54,17 @@ fn exercise(shards: usize, shared_memory: bool) {
     assert_eq!(client.exist(&["x"]), [Err(Status::InvalidParams)]);
     node.close();
     cluster.stop();
+}
+
+/// Listings of more keys than a page has.
+fn listed(client: &Store, keys: &[String]) {
+    let mut found = client.keys_by_regex("^many/[0-9]*$", usize::MAX).unwrap();
+    found.sort();
+    let mut all = keys.to_vec();
+    all.sort();
+    assert_eq!(found, all);
+    assert_eq!(client.keys_by_regex("many", 7).map(|keys| keys.len()), Ok(7));
+    assert_eq!(client.keys_by_regex("many", 0), Ok(Vec::new()));
 }
 
 fn many_keys(client: &Store) {
@@ -68,6 +82,7 @@ fn many_keys(client: &Store) {
             .iter()
             .all(|status| *status == Status::Ok)
     );
+    listed(client, &keys);
     let mut out: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
     let targets: Vec<[CallerRange; 1]> = out
         .iter_mut()
