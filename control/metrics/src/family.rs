@@ -65,6 +65,8 @@ pub enum Stability {
     Mooncake,
     /// Mooncake's name of a feature that does not exist yet; always 0.
     MooncakeZero,
+    /// Mooncake's name of something that cannot happen here; always 0.
+    MooncakeNever,
     /// Our name; changes only with a note in the change log.
     Stable,
 }
@@ -76,6 +78,7 @@ impl Stability {
         match self {
             Self::Mooncake => "Mooncake's name",
             Self::MooncakeZero => "Mooncake's name, always 0: feature not built",
+            Self::MooncakeNever => "Mooncake's name, always 0: it cannot happen here",
             Self::Stable => "stable",
         }
     }
@@ -176,6 +179,13 @@ impl Family {
     #[must_use]
     pub const fn zero(mut self) -> Self {
         self.stability = Stability::MooncakeZero;
+        self
+    }
+
+    /// Marks what the name counts as something that cannot happen here.
+    #[must_use]
+    pub const fn never(mut self) -> Self {
+        self.stability = Stability::MooncakeNever;
         self
     }
 

@@ -20,7 +20,7 @@ macro_rules! single_calls {
             $(
                 Family::counter(concat!("master_", $step, "_requests_total"), "requests", $steps),
                 Family::counter(concat!("master_", $step, "_failures_total"), "requests",
-                    "Always 0: a copy that fails is revoked").zero(),
+                    "Always 0: a copy that fails counts as a revoke").never(),
             )*
             $(
                 Family::counter(concat!("master_", $idle, "_requests_total"), "requests",
