@@ -34,8 +34,14 @@ impl KeyShard {
         }
         let replica = &self.replicas[id];
         let bytes = replica.extent().bytes;
-        let (mut best, mut refused) = (None, None);
+        let (mut best, mut refused, mut has_void) = (None, None, false);
+        let hash = self.keys[replica.object].hash();
         for (disk, share) in self.space.disks_for(self.carrier_of(id), bytes) {
+            if self.tombstones.is_void(disk, hash, replica.generation) {
+                // What its owner makes void would be this copy, too.
+                has_void = true;
+                continue;
+            }
             let admitted = self
                 .budgets
                 .as_ref()
@@ -50,7 +56,7 @@ impl KeyShard {
         }
         match (best, refused) {
             (Some((_, disk)), _) => DiskWish::To(disk),
-            _ if self.space.has_disk_soon(self.carrier_of(id), bytes, self.now_ms) => {
+            _ if has_void || self.space.has_disk_soon(self.carrier_of(id), bytes, self.now_ms) => {
                 DiskWish::Soon
             }
             (None, Some(level)) => DiskWish::Refused(level),

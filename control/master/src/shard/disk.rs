@@ -67,7 +67,9 @@ impl KeyShard {
         }
         let is_written = ended.status[at] == Status::Ok.code();
         let is_there = self.space.has_address(under_way.disk, DiskAddress::unpack(address));
-        if is_written && !is_there {
+        let hash = self.keys[object].hash();
+        let is_void = self.tombstones.is_void(under_way.disk, hash, generation);
+        if is_written && (is_void || !is_there) {
             self.cancel_demotion(object);
             return Err(Status::TaskNotFound);
         }

@@ -79,7 +79,10 @@ impl KeyShard {
         let own: Vec<u32> = self.space.live().iter().filter(is_own).copied().collect();
         own.into_iter().find_map(|segment| {
             let next = self.next_victim(segment, EvictionReason::LookAhead)?.replica;
-            self.lies_only_there(next).then_some(next)
+            let (hash, generation) =
+                (self.keys[self.replicas[next].object].hash(), self.replicas[next].generation);
+            let is_void = self.tombstones.is_void(disk, hash, generation);
+            (self.lies_only_there(next) && !is_void).then_some(next)
         })
     }
 }

@@ -168,3 +168,20 @@ fn a_disk_that_is_full_gets_one_object_now_and_then_to_see_whether_it_still_is()
         assert!(stage.take_demotions().is_empty(), "the pause begins again");
     }
 }
+
+#[test]
+fn what_a_disk_is_to_make_void_is_not_given_to_it_again_before_it_has() {
+    let mut stage = Stage::with_disk(offload(), 3);
+    for key in ["a", "b", "c"] {
+        assert_eq!(stage.put(key), 0);
+    }
+    stage.tick();
+    let before = stage.take_demotions();
+    say(&mut stage, DiskHealth::Hung);
+    say(&mut stage, DiskHealth::Healthy);
+    stage.tick();
+    let again = stage.take_demotions();
+    assert!(again.iter().all(|task| before.iter().all(|it| it.key != task.key)));
+    let void = stage.shard.tombstones(OWNER, DISK, 100).unwrap();
+    assert_eq!(void.len(), before.len());
+}
