@@ -420,6 +420,7 @@ fn ping() -> Vec<u8> {
         usable_bytes: Some(b.create_vector(&[1u64 << 20])),
         disks: Some(b.create_vector(&[report])),
         asks_shared: true,
+        unbacked: Some(b.create_vector(&[rpc::Unbacked::new(0, 1 << 19, 1 << 19)])),
     };
     let root = rpc::PingRequest::create(&mut b, &arguments);
     finished(b, root)

@@ -156,3 +156,30 @@ fn a_container_that_fills_up_later_costs_room_and_no_process() {
     assert_eq!(fill(&objects, 1000, 8), 8);
     node.stop();
 }
+
+/// What the owner has pages for is used again and again, also where it never gets all pages.
+#[test]
+fn a_container_as_large_as_its_segment_goes_on_taking_objects() {
+    const ROUND: u64 = 100;
+    let Some(group) = MemoryGroup::limited_to(400 * MIB) else {
+        return;
+    };
+    let master = Master::start(&[]);
+    let mut node = node_in(&group, &master, 400 * MIB);
+    wait_until_ready(&mut node);
+    let objects = Objects::open(&master.address());
+    // More than twice what fits.
+    (0..10).for_each(|round| _ = fill(&objects, round * ROUND, ROUND));
+    let mut first = 1_000;
+    wait_until("nothing is refused any more", MEMBERSHIP_DEADLINE, || {
+        first += ROUND;
+        fill(&objects, first, ROUND) == ROUND
+    });
+    assert_eq!(right_ones(&objects, first, ROUND), ROUND);
+    for round in 0..10 {
+        let stored = fill(&objects, 100_000 + round * ROUND, ROUND);
+        assert!(stored == ROUND, "{stored} of {ROUND} objects in round {round}");
+    }
+    assert!(node.is_running(), "log:\n{}", node.log());
+    node.stop();
+}

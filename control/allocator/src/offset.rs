@@ -169,6 +169,36 @@ impl OffsetAllocator {
         Some(Extent::new(start, end - start))
     }
 
+    /// Gives all free bytes within a range away, in the order of their offsets.
+    pub fn cede_within(&mut self, range: Extent) -> Vec<Extent> {
+        let Some(end) = range.end() else {
+            return Vec::new();
+        };
+        let below = self.bytes_by_offset.range(..range.offset).next_back();
+        let inside = self.bytes_by_offset.range(range.offset..end);
+        let touched: Vec<Extent> = below.into_iter().chain(inside).map(as_extent).collect();
+        let mut ceded = Vec::new();
+        for hole in touched {
+            let hole_end = hole.offset + hole.bytes;
+            let (from, to) = (hole.offset.max(range.offset), hole_end.min(end));
+            if from >= to {
+                continue;
+            }
+            self.by_bytes.remove(&(hole.bytes, hole.offset));
+            self.bytes_by_offset.remove(&hole.offset);
+            for (start, end) in [(hole.offset, from), (to, hole_end)] {
+                if start < end {
+                    self.bytes_by_offset.insert(start, end - start);
+                    self.by_bytes.insert((end - start, start));
+                }
+            }
+            self.capacity -= to - from;
+            debug_assert!(self.used <= self.capacity, "only free bytes go");
+            ceded.push(Extent::new(from, to - from));
+        }
+        ceded
+    }
+
     /// Adds a free extent and merges it with its free neighbours; the counts are the caller's.
     fn merge(&mut self, extent: Extent) -> Result<(), AllocatorError> {
         let end = self.check_range(extent)?;

@@ -169,6 +169,7 @@ enum Shared {
     Alloc(usize, u64),
     Free(prop::sample::Index),
     Cede { from: usize, bytes: u64, alignment: u64 },
+    CedeWithin { from: usize, range: Extent },
 }
 
 fn shared() -> impl Strategy<Value = Vec<Shared>> {
@@ -176,6 +177,9 @@ fn shared() -> impl Strategy<Value = Vec<Shared>> {
     let op = prop_oneof![
         4 => (0_usize..2, 1_u64..30).prop_map(|(holder, bytes)| Shared::Alloc(holder, bytes)),
         3 => any::<prop::sample::Index>().prop_map(Shared::Free),
+        2 => (0_usize..2, 0_u64..90, 0_u64..40).prop_map(|(from, offset, bytes)| {
+            Shared::CedeWithin { from, range: Extent::new(offset, bytes) }
+        }),
         3 => cede.prop_map(|(from, bytes, alignment)| Shared::Cede { from, bytes, alignment }),
     ];
     prop::collection::vec(op, 1..200)
@@ -199,6 +203,21 @@ proptest! {
                     if !live.is_empty() {
                         let (holder, extent) = live.swap_remove(index.index(live.len()));
                         prop_assert_eq!(holders[holder].free(extent), Ok(()));
+                    }
+                }
+                Shared::CedeWithin { from, range } => {
+                    let end = range.offset + range.bytes;
+                    let overlap = |free: Extent| {
+                        let to = end.min(free.offset + free.bytes);
+                        to.saturating_sub(range.offset.max(free.offset))
+                    };
+                    let free_bytes: u64 = holders[from].free_extents().map(overlap).sum();
+                    let ceded = holders[from].cede_within(range);
+                    prop_assert_eq!(ceded.iter().map(|it| it.bytes).sum::<u64>(), free_bytes);
+                    prop_assert_eq!(holders[from].free_extents().map(overlap).sum::<u64>(), 0);
+                    for extent in ceded {
+                        prop_assert_eq!(overlap(extent), extent.bytes, "it lies in the range");
+                        prop_assert_eq!(holders[1 - from].receive(extent), Ok(()));
                     }
                 }
                 Shared::Cede { from, bytes, alignment } => {

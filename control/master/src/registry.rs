@@ -161,6 +161,7 @@ impl Registry {
             index,
             Mounted {
                 usable_bytes: spec.bytes,
+                unbacked: Arc::default(),
                 spec: Arc::clone(&spec),
                 mount_number: 0,
                 drain_end_ms: None,

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use perigee_allocator::Extent;
 use perigee_schemas::limits::SEGMENT_TEXT_BYTES_MAX;
 use perigee_schemas::{DiskHealth, SegmentKind};
 
@@ -124,6 +125,13 @@ pub enum SegmentEvent {
         index: u32,
         /// How far it can be used.
         health: DiskHealth,
+    },
+    /// The owner has no memory for these ranges of the segment, and for all others.
+    Unbacked {
+        /// The segment's number.
+        index: u32,
+        /// The ranges, in order and apart from each other; none if there is memory for all.
+        ranges: Arc<[Extent]>,
     },
     /// The log of a disk goes on without its oldest segments.
     Recycled {

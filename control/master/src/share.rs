@@ -27,6 +27,10 @@ pub(crate) struct SegmentShare {
     pub(crate) state: ShareState,
     /// Bytes of the whole segment that its owner has memory for.
     pub(crate) segment_usable_bytes: u64,
+    /// Ranges of the segment that its owner has no memory for.
+    unbacked: Arc<[Extent]>,
+    /// Free bytes of those that are kept from the allocator until there is memory.
+    withheld: Vec<Extent>,
     /// Until then the other shards are taken to have no room to spare.
     pub(crate) dry_until_ms: u64,
     /// While the segment is being rebuilt: up to which offset its owner has announced what lies
@@ -54,6 +58,8 @@ impl SegmentShare {
         let is_announced = spec.kind == SegmentKind::Memory && spec.announces != Announces::Nothing;
         Self {
             segment_usable_bytes: spec.bytes,
+            unbacked: Arc::default(),
+            withheld: Vec::new(),
             announced_until: is_announced.then_some(0),
             mounted_ms: now_ms,
             is_unheard: spec.kind == SegmentKind::Disk,
@@ -146,11 +152,46 @@ impl SegmentShare {
         self.state != ShareState::Gone
     }
 
+    /// The owner has memory for all but these ranges.
+    pub(crate) fn set_unbacked(&mut self, ranges: &Arc<[Extent]>) {
+        for extent in self.withheld.drain(..) {
+            let received = self.allocator.receive(extent);
+            debug_assert_eq!(received, Ok(()), "what was withheld was free");
+        }
+        self.unbacked = Arc::clone(ranges);
+        self.withhold();
+    }
+
+    /// Takes what is free and has no memory from the allocator.
+    fn withhold(&mut self) {
+        for range in self.unbacked.iter() {
+            self.withheld.extend(self.allocator.cede_within(*range));
+        }
+    }
+
+    /// What is kept from the allocator.
+    pub(crate) fn withheld(&self) -> &[Extent] {
+        &self.withheld
+    }
+
+    /// Length in bytes of what is kept from the allocator.
+    pub(crate) fn withheld_bytes(&self) -> u64 {
+        self.withheld.iter().map(|extent| extent.bytes).sum()
+    }
+
+    /// Whether an extent has bytes that there is no memory for.
+    fn is_unbacked(&self, extent: Extent) -> bool {
+        let end = extent.offset + extent.bytes;
+        self.unbacked
+            .iter()
+            .any(|range| range.offset < end && extent.offset < range.offset + range.bytes)
+    }
+
     /// How much of what it holds may be used: all of it, or less while the owner of the segment
-    /// lacks memory.
+    /// lacks memory. Where it has said what it lacks, that is withheld already.
     pub(crate) fn usable_bytes(&self) -> u64 {
         let (held, whole) = (self.allocator.capacity(), self.spec.bytes);
-        if self.segment_usable_bytes >= whole {
+        if self.segment_usable_bytes >= whole || !self.unbacked.is_empty() {
             return held;
         }
         let part = u128::from(held) * u128::from(self.segment_usable_bytes) / u128::from(whole);
@@ -174,6 +215,14 @@ impl SegmentShare {
         if self.free_bytes() < bytes {
             return None;
         }
+        let extent = self.allocator.alloc(bytes)?;
+        if !self.is_unbacked(extent) {
+            return Some(extent);
+        }
+        // It has come back, or from another shard, since the owner has said so.
+        let freed = self.allocator.free(extent);
+        debug_assert_eq!(freed, Ok(()), "it was allocated");
+        self.withhold();
         self.allocator.alloc(bytes)
     }
 

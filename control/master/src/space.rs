@@ -171,6 +171,13 @@ impl Space {
         }
     }
 
+    /// The owner of a segment has memory for all but these ranges.
+    pub(crate) fn set_unbacked(&mut self, segment: u32, ranges: &Arc<[Extent]>) {
+        if let Some(share) = self.get_mut(segment) {
+            share.set_unbacked(ranges);
+        }
+    }
+
     /// Takes `bytes` bytes of a segment, if there is a hole and the owner has memory for them.
     pub(crate) fn alloc(&mut self, segment: u32, bytes: u64) -> Option<Extent> {
         self.get_mut(segment)?.alloc(bytes)
@@ -302,9 +309,11 @@ impl Space {
             let taken_bytes: u64 = taken.iter().map(|extent| extent.bytes).sum();
             assert_eq!(share.allocator.used(), taken_bytes, "{segment}");
             let with_free = taken.into_iter().chain(share.allocator.free_extents());
-            let held = OffsetAllocator::rebuild(share.spec.bytes, with_free);
+            let with_withheld = with_free.chain(share.withheld().iter().copied());
+            let held = OffsetAllocator::rebuild(share.spec.bytes, with_withheld);
             let held = held.map(|held| held.used());
-            assert_eq!(held, Ok(share.allocator.capacity()), "{segment}");
+            let withheld_bytes = share.withheld_bytes();
+            assert_eq!(held, Ok(share.allocator.capacity() + withheld_bytes), "{segment}");
         }
     }
 

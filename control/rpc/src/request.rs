@@ -1,6 +1,7 @@
 //! Encoding of the messages that clients send.
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector, WIPOffset};
+use perigee_schemas::master::Unbacked;
 use perigee_schemas::{DiskHealth, Identity, SegmentKind, TenantId, master, object};
 
 type RequestBuilder = FlatBufferBuilder<'static>;
@@ -70,12 +71,14 @@ pub struct SegmentOffer {
 }
 
 /// What a client lends, as its heartbeat tells it. The default tells nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LentSegments {
     /// All its segments, those with a running grace aside.
     pub segments: Vec<Identity>,
     /// For each of them the bytes that this host has memory for.
     pub usable_bytes: Vec<u64>,
+    /// Which ranges of them this host has no memory for.
+    pub unbacked: Vec<Unbacked>,
     /// Number of the last mount request that it had begun when it made the list; 0 means that there
     /// is no list.
     pub mounts: u64,

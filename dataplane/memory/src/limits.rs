@@ -56,6 +56,13 @@ pub const CREDIT_MS: u64 = 100;
 /// Shortest time between two looks while nothing is left.
 pub const REFUSAL_MS: u64 = 5;
 
+/// Memory that is left to pages that are made ahead where there is not enough for a segment.
+pub const AHEAD_SPARE_BYTES: u64 = 8 << 20;
+/// Steps in which it is said how much of a segment has no pages: what is left changes all the time.
+pub const UNBACKED_STEP_BYTES: u64 = 4 << 20;
+/// Most ranges without pages that are named of one segment.
+pub const UNBACKED_RANGES_MAX: usize = 64;
+
 /// Memory that segments leave to the rest of the container or the host: a 32nd of its limit, within
 /// these bounds.
 pub const RESERVE_PART: u64 = 32;

@@ -4,6 +4,7 @@
 //! mapping of it can fault, and no file is handed on; usable bytes are exactly those asked for,
 //! whatever the pages are.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -191,5 +192,18 @@ impl Segment {
     #[must_use]
     pub fn usable_bytes(&self) -> u64 {
         self.population.usable_bytes().min(self.bytes as u64)
+    }
+
+    /// Ranges that cannot be used as things are: they have no pages, and the container or the host
+    /// has too little memory for them. In order; empty where there is memory for the whole segment.
+    #[must_use]
+    pub fn unbacked(&self) -> Vec<Range<u64>> {
+        let end = self.bytes as u64;
+        let mut unbacked = self.population.unbacked();
+        unbacked.retain_mut(|range| {
+            range.end = range.end.min(end);
+            range.start < range.end
+        });
+        unbacked
     }
 }

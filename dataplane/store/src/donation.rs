@@ -10,6 +10,7 @@ use perigee_memory::Segment;
 use perigee_memory::segment::{Pages, Populate, SegmentOptions, SegmentWarning, ShortagePolicy};
 use perigee_rdma::Rdma;
 use perigee_rpc::{LentSegments, SegmentOffer};
+use perigee_schemas::master::Unbacked;
 use perigee_schemas::{Identity, SegmentKind};
 use perigee_ssd::{Disk, DiskSpec};
 use perigee_transfer::{SegmentServer, SegmentTable, ServerOptions};
@@ -295,7 +296,15 @@ impl Donation {
                 false => offer.bytes,
             }
         };
+        let unbacked = (0..).zip(&state.offers).flat_map(|(position, offer)| {
+            let ranges = self.table.get(offer.id).map(|segment| segment.unbacked());
+            ranges
+                .into_iter()
+                .flatten()
+                .map(move |range| Unbacked::new(position, range.start, range.end - range.start))
+        });
         LentSegments {
+            unbacked: unbacked.collect(),
             segments: state.offers.iter().map(|offer| offer.id).collect(),
             usable_bytes: state.offers.iter().map(usable_bytes).collect(),
             mounts: state.mounts,

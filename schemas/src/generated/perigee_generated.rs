@@ -1893,6 +1893,166 @@ impl<'a> UnreadableCopy {
 
 }
 
+/// A range of the segment at `position` of a list.
+// struct Unbacked, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct Unbacked(pub [u8; 24]);
+impl Default for Unbacked { 
+  fn default() -> Self { 
+    Self([0; 24])
+  }
+}
+impl ::core::fmt::Debug for Unbacked {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("Unbacked")
+      .field("position", &self.position())
+      .field("offset", &self.offset())
+      .field("bytes", &self.bytes())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for Unbacked {}
+impl<'a> ::flatbuffers::Follow<'a> for Unbacked {
+  type Inner = &'a Unbacked;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a Unbacked>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a Unbacked {
+  type Inner = &'a Unbacked;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<Unbacked>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for Unbacked {
+    type Output = Unbacked;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const Unbacked as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for Unbacked {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> Unbacked {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    position: u32,
+    offset: u64,
+    bytes: u64,
+  ) -> Self {
+    let mut s = Self([0; 24]);
+    s.set_position(position);
+    s.set_offset(offset);
+    s.set_bytes(bytes);
+    s
+  }
+
+  pub fn position(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_position(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn offset(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_offset(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn bytes(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[16..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_bytes(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[16..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -4875,6 +5035,7 @@ impl<'a> PingRequest<'a> {
   pub const VT_USABLE_BYTES: ::flatbuffers::VOffsetT = 14;
   pub const VT_DISKS: ::flatbuffers::VOffsetT = 16;
   pub const VT_ASKS_SHARED: ::flatbuffers::VOffsetT = 18;
+  pub const VT_UNBACKED: ::flatbuffers::VOffsetT = 20;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -4889,6 +5050,7 @@ impl<'a> PingRequest<'a> {
     builder.add_mounts(args.mounts);
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
+    if let Some(x) = args.unbacked { builder.add_unbacked(x); }
     if let Some(x) = args.disks { builder.add_disks(x); }
     if let Some(x) = args.usable_bytes { builder.add_usable_bytes(x); }
     if let Some(x) = args.segment_low { builder.add_segment_low(x); }
@@ -4960,6 +5122,15 @@ impl<'a> PingRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<bool>(PingRequest::VT_ASKS_SHARED, Some(false)).unwrap()}
   }
+  /// What cannot be used of segments of the list, because their owner has no memory for it: in the order of the list and of
+  /// offsets. What is not named can be used.
+  #[inline]
+  pub fn unbacked(&self) -> Option<::flatbuffers::Vector<'a, Unbacked>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, Unbacked>>>(PingRequest::VT_UNBACKED, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingRequest<'_> {
@@ -4976,6 +5147,7 @@ impl ::flatbuffers::Verifiable for PingRequest<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("usable_bytes", Self::VT_USABLE_BYTES, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("disks", Self::VT_DISKS, false)?
      .visit_field::<bool>("asks_shared", Self::VT_ASKS_SHARED, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, Unbacked>>>("unbacked", Self::VT_UNBACKED, false)?
      .finish();
     Ok(())
   }
@@ -4989,6 +5161,7 @@ pub struct PingRequestArgs<'a> {
     pub usable_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub disks: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
     pub asks_shared: bool,
+    pub unbacked: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, Unbacked>>>,
 }
 impl<'a> Default for PingRequestArgs<'a> {
   #[inline]
@@ -5002,6 +5175,7 @@ impl<'a> Default for PingRequestArgs<'a> {
       usable_bytes: None,
       disks: None,
       asks_shared: false,
+      unbacked: None,
     }
   }
 }
@@ -5044,6 +5218,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot::<bool>(PingRequest::VT_ASKS_SHARED, asks_shared, false);
   }
   #[inline]
+  pub fn add_unbacked(&mut self, unbacked: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , Unbacked>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(PingRequest::VT_UNBACKED, unbacked);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingRequestBuilder {
@@ -5069,6 +5247,7 @@ impl ::core::fmt::Debug for PingRequest<'_> {
       ds.field("usable_bytes", &self.usable_bytes());
       ds.field("disks", &self.disks());
       ds.field("asks_shared", &self.asks_shared());
+      ds.field("unbacked", &self.unbacked());
       ds.finish()
   }
 }

@@ -4,6 +4,9 @@
 //! list.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use perigee_allocator::Extent;
 
 use super::held_segments::ListedSegments;
 use super::{ClientState, Registry};
@@ -39,6 +42,13 @@ impl Registry {
                 mounted.usable_bytes = bytes;
                 self.events.push(SegmentEvent::Usable { index, bytes });
             }
+            let named = holdings.unbacked.iter().filter(|(position, _)| *position as usize == at);
+            let unbacked = in_order(named.map(|(_, range)| *range), whole);
+            if unbacked != *mounted.unbacked {
+                mounted.unbacked = unbacked.into();
+                let ranges = Arc::clone(&mounted.unbacked);
+                self.events.push(SegmentEvent::Unbacked { index, ranges });
+            }
         }
     }
 
@@ -67,4 +77,18 @@ impl Registry {
             false => ClientState::NeedRemount,
         }
     }
+}
+
+/// Those of some ranges that lie in a segment of `bytes` bytes and above the ones before.
+fn in_order(ranges: impl Iterator<Item = Extent>, bytes: u64) -> Vec<Extent> {
+    let mut end = 0;
+    let mut kept: Vec<Extent> = Vec::new();
+    for range in ranges {
+        let range_end = range.end().filter(|range_end| *range_end <= bytes && range.bytes > 0);
+        if let Some(range_end) = range_end.filter(|_| range.offset >= end) {
+            kept.push(range);
+            end = range_end;
+        }
+    }
+    kept
 }

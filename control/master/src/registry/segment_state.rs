@@ -3,6 +3,7 @@
 //! unmounted.
 
 use crate::segment::SegmentSpec;
+use perigee_allocator::Extent;
 use perigee_schemas::DiskHealth;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(crate) struct Mounted {
     pub(super) usable_bytes: u64,
     /// Of a disk: how its owner finds it.
     pub(super) health: DiskHealth,
+    /// Ranges that its owner has no memory for, in order.
+    pub(super) unbacked: Arc<[Extent]>,
     /// End of the grace of a graceful unmount.
     pub(super) drain_end_ms: Option<u64>,
     pub(super) occupancy: Occupancy,

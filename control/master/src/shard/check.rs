@@ -113,7 +113,8 @@ impl KeyShard {
         if self.settings.count == 1 {
             let is_whole = |share: &SegmentShare| share.is_memory() && !share.is_rebuilding();
             for (segment, share) in self.space.iter().filter(|(_, share)| is_whole(share)) {
-                assert_eq!(share.allocator.capacity(), share.spec.bytes, "{segment}");
+                let held_bytes = share.allocator.capacity() + share.withheld_bytes();
+                assert_eq!(held_bytes, share.spec.bytes, "{segment}");
             }
         }
     }

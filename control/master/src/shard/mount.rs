@@ -42,6 +42,7 @@ impl KeyShard {
                 self.space.set_usable(*index, *bytes);
             }
             SegmentEvent::Health { index, health } => self.note_health(*index, *health),
+            SegmentEvent::Unbacked { index, ranges } => self.space.set_unbacked(*index, ranges),
             SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
             SegmentEvent::Raised { generation } => {
                 self.replicas.raise_generations(*generation);

@@ -97,6 +97,7 @@ impl MasterClient {
         let encode = |builder: &mut Builder| {
             let (high, low) = identities(builder, &holdings.segments);
             let usable = builder.create_vector(&holdings.usable_bytes);
+            let unbacked = builder.create_vector(&holdings.unbacked);
             let disks: Vec<_> =
                 holdings.disks.iter().map(|report| disk_report(builder, report)).collect();
             let disks = builder.create_vector(&disks);
@@ -109,6 +110,7 @@ impl MasterClient {
                 usable_bytes: Some(usable),
                 disks: Some(disks),
                 asks_shared: false,
+                unbacked: Some(unbacked),
             };
             let root = master::PingRequest::create(builder, &args);
             builder.finish_minimal(root);

@@ -3,7 +3,7 @@
 
 use super::control_shard::ControlShard;
 use perigee_master::{
-    ClientState, DiskReport, ListedSegments, Registry, SegmentEvent, SegmentSpec,
+    ClientState, DiskReport, Extent, ListedSegments, Registry, SegmentEvent, SegmentSpec,
 };
 use perigee_schemas::{Identity, Status};
 use perigee_shard::{Environment, Post};
@@ -26,6 +26,8 @@ pub(crate) struct BeatReport {
     pub(crate) segments: Vec<u128>,
     /// What it has memory for.
     pub(crate) usable_bytes: Vec<u64>,
+    /// What it has no memory for, by position in the list.
+    pub(crate) unbacked: Vec<(u32, Extent)>,
     /// How many mount requests are in the list; an older client says 0 and tells nothing.
     pub(crate) mounts: u64,
     pub(crate) disks: Vec<DiskReport>,
@@ -105,14 +107,18 @@ impl<E: Environment> ControlShard<E> {
 
     /// A heartbeat.
     pub(crate) async fn ping(&self, client: Identity, beat: BeatReport) -> Option<PingAnswer> {
-        let BeatReport { segments, usable_bytes, mounts, disks } = beat;
+        let BeatReport { segments, usable_bytes, unbacked, mounts, disks } = beat;
         let change = move |registry: &mut Registry, now: u64| {
             let mut state = registry.ping(now, client.0);
             // Who is not known mounts again and tells it then.
             let _ = registry.note_disks(client.0, disks);
             if state == ClientState::Ok && mounts > 0 {
-                let holdings =
-                    ListedSegments { segments: &segments, usable_bytes: &usable_bytes, mounts };
+                let holdings = ListedSegments {
+                    segments: &segments,
+                    usable_bytes: &usable_bytes,
+                    unbacked: &unbacked,
+                    mounts,
+                };
                 state = registry.agree(client.0, &holdings);
             }
             let pong = PingAnswer {
@@ -194,6 +200,7 @@ impl<E: Environment> ControlShard<E> {
                 | SegmentEvent::Raised { .. }
                 | SegmentEvent::Usable { .. }
                 | SegmentEvent::Health { .. }
+                | SegmentEvent::Unbacked { .. }
                 | SegmentEvent::Recycled { .. } => continue,
             };
             if let Some(spec) = keys.segment(index)

@@ -8,6 +8,8 @@ pub(super) const MOVES_PER_FETCH_MAX: usize = 64;
 pub(super) const DEMOTIONS_PER_FETCH_MAX: usize = 1024;
 /// Tombstones that one call is given at most.
 pub(super) const TOMBSTONES_PER_FETCH_MAX: usize = 16_384;
+/// Ranges without memory that one heartbeat may tell of.
+pub(super) const UNBACKED_PER_CLIENT_MAX: usize = 1024;
 /// Disks that one heartbeat may tell of.
 pub(super) const DISK_REPORTS_PER_CLIENT_MAX: usize = 64;
 /// Connections that one shard serves at once.

@@ -3,9 +3,9 @@
 use super::RpcConnection;
 use super::call::{CallCounts, CallRefusal, ReplyBuilder};
 use super::codec::{finish_status, offered, segment, tenant};
-use super::limits::DISK_REPORTS_PER_CLIENT_MAX;
+use super::limits::{DISK_REPORTS_PER_CLIENT_MAX, UNBACKED_PER_CLIENT_MAX};
 use crate::cluster::{BeatReport, ControlShard, MountRequest, SegmentNames, SegmentPage};
-use perigee_master::{Announces, DiskReport, SegmentKind, SegmentSpec};
+use perigee_master::{Announces, DiskReport, Extent, SegmentKind, SegmentSpec};
 use perigee_metrics::RpcKind;
 use perigee_schemas::limits::{SEGMENT_TEXT_BYTES_MAX, SEGMENTS_MAX, TENANTS_LISTED_MAX};
 use perigee_schemas::message::decode;
@@ -102,7 +102,15 @@ pub(super) async fn ping<E: Environment>(
     let usable = usable.map_or_else(Vec::new, |list| list.iter().collect());
     let disks = request.disks().into_iter().flatten();
     let disks = disks.take(DISK_REPORTS_PER_CLIENT_MAX).filter_map(reported).collect();
-    let beat = BeatReport { segments: held, usable_bytes: usable, mounts: request.mounts(), disks };
+    let unbacked = request.unbacked().into_iter().flatten();
+    let unbacked = unbacked.map(|it| (it.position(), Extent::new(it.offset(), it.bytes())));
+    let beat = BeatReport {
+        segments: held,
+        usable_bytes: usable,
+        unbacked: unbacked.take(UNBACKED_PER_CLIENT_MAX).collect(),
+        mounts: request.mounts(),
+        disks,
+    };
     let pong = shard.ping(client, beat).await;
     let must_mount = pong.is_none_or(|pong| pong.must_mount);
     if !must_mount {

@@ -62,6 +62,31 @@ impl PartBitmap {
         is_new
     }
 
+    /// The ranges of the mapping that have no pages, but the first `left_out_bytes` of them, in
+    /// order: the `most` longest if there are more.
+    pub(super) fn missing(&self, mut left_out_bytes: u64, most: usize) -> Vec<Range<u64>> {
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for part in (0..self.count()).filter(|part| !self.has(*part)) {
+            if left_out_bytes >= self.range(part).1 as u64 {
+                left_out_bytes -= self.range(part).1 as u64;
+                continue;
+            }
+            left_out_bytes = 0;
+            let (start, bytes) = self.range(part);
+            let (start, end) = (start as u64, (start + bytes) as u64);
+            match missing.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => missing.push(start..end),
+            }
+        }
+        if missing.len() > most {
+            missing.sort_by_key(|range| std::cmp::Reverse(range.end - range.start));
+            missing.truncate(most);
+            missing.sort_by_key(|range| range.start);
+        }
+        missing
+    }
+
     /// Panics unless the bytes are those of the parts. No part may be added at the same time.
     #[cfg(test)]
     pub(super) fn check(&self) {
@@ -93,5 +118,23 @@ mod tests {
         assert!(!parts.has_all(PART_BYTES, PART_BYTES + 1));
         assert!(parts.has_all(70 * PART_BYTES, 4096));
         parts.check();
+    }
+
+    #[test]
+    fn the_longest_ranges_without_pages_are_named_in_order() {
+        let part = PART_BYTES as u64;
+        let parts = PartBitmap::none(9 * PART_BYTES + 4096);
+        assert_eq!(parts.missing(0, 8), [0..9 * part + 4096]);
+        assert_eq!(parts.missing(3 * part - 1, 8), [2 * part..9 * part + 4096]);
+        [1, 4, 8].into_iter().for_each(|there| assert!(parts.add(there)));
+        let all = [0..part, 2 * part..4 * part, 5 * part..8 * part, 9 * part..9 * part + 4096];
+        assert_eq!(parts.missing(0, 4), all);
+        assert_eq!(
+            parts.missing(2 * part, 4),
+            [3 * part..4 * part, all[2].clone(), all[3].clone()]
+        );
+        assert_eq!(parts.missing(0, 2), all[1..3]);
+        (0..10).for_each(|there| _ = parts.add(there));
+        assert!(parts.missing(0, 4).is_empty());
     }
 }

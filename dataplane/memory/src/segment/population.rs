@@ -9,6 +9,7 @@
 //! middle of it for long. A shard whose heap grows would wait for that lock.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,10 @@ use std::thread::{self, JoinHandle};
 
 use super::budget::{Exhausted, MemoryBudget, Promise};
 use super::parts::PartBitmap;
-use crate::limits::{AHEAD_BYTES, AHEAD_PART, PART_BYTES, POPULATE_REQUESTS};
+use crate::limits::{
+    AHEAD_BYTES, AHEAD_PART, AHEAD_SPARE_BYTES, PART_BYTES, POPULATE_REQUESTS, UNBACKED_RANGES_MAX,
+    UNBACKED_STEP_BYTES,
+};
 use crate::mapping::{Mapping, page_bytes};
 
 /// Which pages the thread makes by itself.
@@ -113,6 +117,23 @@ impl Population {
             None => total,
         };
         total.min(left.saturating_add(self.populated_bytes() as u64))
+    }
+
+    /// What has no pages, beyond those that there is memory for, in order; of very many ranges the
+    /// longest.
+    pub(super) fn unbacked(&self) -> Vec<Range<u64>> {
+        if self.shared.budget.is_none() {
+            return Vec::new();
+        }
+        let missing_bytes = self.shared.mapping.mapped_bytes() - self.populated_bytes();
+        let spare_bytes = MemoryBudget::headroom_bytes();
+        if missing_bytes as u64 <= spare_bytes {
+            return Vec::new();
+        }
+        // Some is left for pages that are made ahead, elsewhere than where the next objects go.
+        let backed_bytes = spare_bytes.saturating_sub(AHEAD_SPARE_BYTES);
+        let backed_bytes = backed_bytes - backed_bytes % UNBACKED_STEP_BYTES;
+        self.shared.parts.missing(backed_bytes, UNBACKED_RANGES_MAX)
     }
 }
 

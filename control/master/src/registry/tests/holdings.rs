@@ -3,6 +3,7 @@
 use super::{registry, spec, unmounted};
 use crate::registry::{ClientState, ListedSegments, Registry};
 use crate::segment::SegmentEvent;
+use perigee_allocator::Extent;
 
 /// Client 7 mounts a segment by a request of this number.
 fn mount(registry: &mut Registry, id: u128, number: u64) {
@@ -11,7 +12,7 @@ fn mount(registry: &mut Registry, id: u128, number: u64) {
 }
 
 fn agree(registry: &mut Registry, segments: &[u128], mounts: u64) -> ClientState {
-    let holdings = ListedSegments { segments, usable_bytes: &[], mounts };
+    let holdings = ListedSegments { segments, usable_bytes: &[], unbacked: &[], mounts };
     registry.agree(7, &holdings)
 }
 
@@ -80,12 +81,34 @@ fn a_client_that_is_not_known_must_mount_again_whatever_it_lists() {
 }
 
 #[test]
+fn shards_hear_of_ranges_without_memory_that_lie_in_the_segment_and_in_order() {
+    let mut registry = registry();
+    mount(&mut registry, 1, 1);
+    let whole = registry.segments().next().map_or(0, |mounted| mounted.spec.bytes);
+    registry.take_events();
+    let mut heard = |unbacked: &[(u32, Extent)]| {
+        let usable_bytes = &[whole];
+        let holdings = ListedSegments { segments: &[1], usable_bytes, unbacked, mounts: 1 };
+        registry.agree(7, &holdings);
+        registry.take_events()
+    };
+    let (low, high) = (Extent::new(0, 10), Extent::new(whole - 10, 10));
+    let lacks = |ranges: &[Extent]| [SegmentEvent::Unbacked { index: 0, ranges: ranges.into() }];
+    assert_eq!(heard(&[(0, low), (0, high), (1, Extent::new(20, 1))]), lacks(&[low, high]));
+    assert_eq!(heard(&[(0, low), (0, high)]), []);
+    let odd = [Extent::new(5, 10), Extent::new(20, 0), Extent::new(u64::MAX, 2)];
+    let odd = odd.into_iter().chain([Extent::new(whole - 1, 2), high]).map(|range| (0, range));
+    assert_eq!(heard(&[(0, low)].into_iter().chain(odd).collect::<Vec<_>>()), []);
+    assert_eq!(heard(&[]), lacks(&[]));
+}
+
+#[test]
 fn shards_hear_of_memory_that_an_owner_lacks_when_that_changes() {
     let mut registry = registry();
     mount(&mut registry, 1, 1);
     registry.take_events();
     let mut heard = |usable_bytes: &[u64]| {
-        let holdings = ListedSegments { segments: &[1], usable_bytes, mounts: 1 };
+        let holdings = ListedSegments { segments: &[1], usable_bytes, unbacked: &[], mounts: 1 };
         registry.agree(7, &holdings);
         registry.take_events()
     };

@@ -1,5 +1,7 @@
 //! Facts about segments that come and go under a shard.
 
+use perigee_allocator::Extent;
+
 use super::*;
 
 #[test]
@@ -51,6 +53,40 @@ fn a_segment_whose_owner_lacks_memory_is_used_as_if_it_were_smaller() {
     stage.put("d");
     stage.put("e");
     assert_eq!(stage.shard.gauges().keys, 4);
+}
+
+#[test]
+fn a_range_that_the_owner_has_no_memory_for_is_not_given_out() {
+    let mut stage = Stage::new(&[8]);
+    let lacks = |stage: &mut Stage, from: u64, to: u64| {
+        let range = Extent::new(from * EXTENT_BYTES, (to - from) * EXTENT_BYTES);
+        let ranges = if from < to { [range].into() } else { Arc::default() };
+        stage.shard.apply(stage.now_ms, &SegmentEvent::Unbacked { index: 0, ranges });
+        stage.shard.check();
+    };
+    ["a", "b", "c"].into_iter().for_each(|key| assert_eq!(stage.put(key), 0));
+    // Of "c" the pages are made.
+    lacks(&mut stage, 3, 6);
+    assert_eq!(stage.shard.gauges().capacity_bytes, 5 * EXTENT_BYTES);
+    for key in ["d", "e", "f", "g"] {
+        assert_eq!(stage.put(key), 0, "{key}");
+        let place = stage.placements.locations[0].offset / EXTENT_BYTES;
+        assert!(!(3..6).contains(&place), "{key} lies at {place}");
+        stage.shard.check();
+    }
+    assert_eq!(stage.shard.gauges().keys, 5, "the oldest went for the last two");
+    // What was given out before the owner has said so comes back, and stays back.
+    lacks(&mut stage, 0, 0);
+    assert_eq!(stage.start("late"), 0);
+    let place = stage.placements.locations[0].offset / EXTENT_BYTES;
+    lacks(&mut stage, place, place + 1);
+    assert_eq!(stage.revoke(WRITER, "late"), 0);
+    for key in ["h", "i", "j"] {
+        assert_eq!(stage.put(key), 0, "{key}");
+        assert_ne!(stage.placements.locations[0].offset / EXTENT_BYTES, place);
+    }
+    lacks(&mut stage, 0, 0);
+    assert_eq!(stage.shard.gauges().capacity_bytes, 8 * EXTENT_BYTES);
 }
 
 #[test]

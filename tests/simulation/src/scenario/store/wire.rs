@@ -109,6 +109,7 @@ pub(super) fn ping(client: Identity, lent: &[Offer], mounts: u64) -> Vec<u8> {
         usable_bytes: Some(builder.create_vector(&column(|lent| lent.bytes))),
         disks: None,
         asks_shared: false,
+        unbacked: None,
     };
     let root = master::PingRequest::create(&mut builder, &args);
     finished(builder, root)
