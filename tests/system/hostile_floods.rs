@@ -184,3 +184,16 @@ fn silent_connections_lock_no_client_out() {
     }
     drop(silent);
 }
+
+#[test]
+fn silent_connections_to_http_ports_lock_no_client_out() {
+    const DESCRIPTORS: u64 = 1024;
+    let master = Master::start_with_descriptors(DESCRIPTORS);
+    let connect = |_| Connection::open(master.http).ok();
+    let silent: Vec<Connection> = (0..DESCRIPTORS).filter_map(connect).collect();
+    for _ in 0..16 {
+        serves_others(&master);
+    }
+    assert_eq!(http::get(master.http, "/health").status, 200);
+    drop(silent);
+}

@@ -1,9 +1,10 @@
-//! Open connections and their bounds. Invariant: at most `CONNECTIONS_MAX` exist, and one that has
-//! no request in progress can be closed at any time.
+//! Open connections and their bounds. Invariant: at most `CONNECTIONS_MAX` exist, on at most a part
+//! of the process's descriptors, and one that has no request in progress can be closed at any time.
 
 use crate::answers::AnswerBudget;
 use crate::limits::{
-    BODY_BYTES_MAX, CONNECTION_LIFE, CONNECTIONS_MAX, Deadlines, LAST_REQUEST_GRACE,
+    BODY_BYTES_MAX, CONNECTION_LIFE, CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_PART, Deadlines,
+    LAST_REQUEST_GRACE,
 };
 use crate::request_origin::RequestOrigin;
 use axum::Router;
@@ -13,6 +14,7 @@ use axum::http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::resource::{Resource, getrlimit};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -64,10 +66,11 @@ impl Connections {
     /// Takes over an accepted connection, closing the oldest idle one at the limit.
     pub(crate) fn serve(&mut self, stream: TcpStream, from: SocketAddr) {
         while self.tasks.try_join_next().is_some() {}
-        if self.open.len() >= CONNECTIONS_MAX {
+        let most = connections_max();
+        if self.open.len() >= most {
             self.open.retain(|open| !open.abort.is_finished());
         }
-        if self.open.len() >= CONNECTIONS_MAX && !self.close_oldest_idle() {
+        if self.open.len() >= most && !self.close_oldest_idle() {
             return;
         }
         let busy = Arc::new(AtomicBool::new(false));
@@ -96,6 +99,16 @@ impl Connections {
             self.tasks.abort_all();
         }
     }
+}
+
+/// Connections that a server may have. Asked each time: programs raise their limit of descriptors.
+fn connections_max() -> usize {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    part_of(usize::try_from(soft).unwrap_or(usize::MAX))
+}
+
+fn part_of(descriptors: usize) -> usize {
+    (descriptors / DESCRIPTORS_PART).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX)
 }
 
 async fn serve_connection(
@@ -157,4 +170,15 @@ fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_part_of_the_descriptors_is_for_connections() {
+        let parts = [64, 1024, 65_536, usize::MAX].map(part_of);
+        assert_eq!(parts, [16, 128, CONNECTIONS_MAX, CONNECTIONS_MAX]);
+    }
 }

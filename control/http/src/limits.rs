@@ -4,6 +4,11 @@ use std::time::Duration;
 
 /// Open connections. At the limit the oldest one without a request in progress is closed.
 pub const CONNECTIONS_MAX: usize = 4096;
+/// One server takes at most one of so many of the descriptors that the process may open, so that
+/// silent peers leave enough to what the process is for.
+pub const DESCRIPTORS_PART: usize = 8;
+/// Connections that a server takes however few descriptors there are.
+pub const CONNECTIONS_MIN: usize = 16;
 
 /// Time a peer has to send the head of a request; also the longest idle time between requests.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
