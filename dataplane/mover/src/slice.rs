@@ -72,6 +72,11 @@ pub unsafe trait Slice: Debug + Send + 'static {
         None
     }
 
+    /// Whose bytes they are; empty where there are no tenants.
+    fn tenant(&self) -> &str {
+        ""
+    }
+
     /// The exchange is over, and the memory is not touched any more.
     fn settle(self, reply: &Reply, exchanged: &Exchanged<'_>);
 

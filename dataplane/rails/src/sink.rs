@@ -22,6 +22,11 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// Whose bytes they are; empty where there are no tenants.
+    fn tenant(&self) -> &str {
+        ""
+    }
+
     /// The request with this tag is over.
     fn finished(&self, tag: u64, outcome: Result<(), RailError>);
 }

@@ -93,6 +93,7 @@ fn engine_options(
     environment: &StoreEnvironment,
     rdma: Option<&Arc<Rdma>>,
     cells: &Arc<ClientCells>,
+    tenant: &TenantId,
 ) -> ObjectEngineOptions {
     ObjectEngineOptions {
         identity,
@@ -101,6 +102,7 @@ fn engine_options(
         shards: environment.client_shards,
         deadline: environment.transfer_deadline,
         congestion: environment.congestion.clone(),
+        tenant: if tenant.is_default() { Arc::default() } else { tenant.name().into() },
         rdma: rdma.cloned(),
         observer: Arc::new(Counting(cells.clone())),
     }
@@ -138,6 +140,7 @@ impl Store {
         let name = client_name(&config.local_hostname, claims.name_port(), address.announced)?;
         let identity = random_identity()?;
         let calls = calls(&config, identity, environment)?;
+        let tenant = calls.tenant.clone();
         let host_id = host_id();
         let registration = ClientRecords::new(&config.metadata_server, &environment.discovery)?;
         let named = (config.protocol.as_str(), config.device_name.as_str());
@@ -154,7 +157,8 @@ impl Store {
         ));
         donation.keep_ports(claims);
         let cells = Arc::<ClientCells>::default();
-        let engine = engine_options(identity, &host_id, environment, rdma.as_ref(), &cells);
+        let engine =
+            engine_options(identity, &host_id, environment, rdma.as_ref(), &cells, &tenant);
         let devices = environment.accelerators.clone().or_else(perigee_device::of_this_host);
         let memory = CallerMemory::new(devices, rdma.clone());
         let engine = Arc::new(ObjectEngine::new(engine, donation.table().clone()));

@@ -34,6 +34,8 @@ pub(crate) struct TcpOptions {
     /// Longest a batch may take, before the time its bytes get.
     pub(crate) deadline: Duration,
     pub(crate) congestion: Congestion,
+    /// Whose bytes are moved.
+    pub(crate) tenant: Arc<str>,
 }
 
 /// The connections of a client to the owners of segments.

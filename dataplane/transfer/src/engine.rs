@@ -56,6 +56,8 @@ pub struct ObjectEngineOptions {
     pub deadline: Duration,
     /// Congestion control of data connections.
     pub congestion: Congestion,
+    /// Whose bytes are moved, where measurements name it; empty where there are no tenants.
+    pub tenant: Arc<str>,
     /// Taken before TCP.
     pub rdma: Option<Arc<Rdma>>,
     /// Who counts.
@@ -83,6 +85,7 @@ impl ObjectEngine {
             shards: options.shards,
             deadline: options.deadline,
             congestion: options.congestion.clone(),
+            tenant: options.tenant.clone(),
         });
         Self { options, own, guest: Guest::default(), tcp }
     }

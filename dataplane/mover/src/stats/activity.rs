@@ -30,6 +30,8 @@ pub(crate) struct CountedExchange<'a> {
     pub(crate) arrived: (u64, Duration),
     /// What it was asked for.
     pub(crate) traced: Option<&'a Request>,
+    /// Whose bytes they are.
+    pub(crate) tenant: &'a str,
 }
 
 impl<'a> CountedExchange<'a> {
@@ -48,6 +50,7 @@ impl<'a> CountedExchange<'a> {
             server: ServerTimes::default(),
             arrived: (0, Duration::ZERO),
             traced: slice.traced(),
+            tenant: slice.tenant(),
         }
     }
 
@@ -61,8 +64,8 @@ impl<'a> CountedExchange<'a> {
         let (bytes, took) = self.arrived;
         let arrival = Arrival { bytes, took_ns: nanoseconds(took) };
         self.link.record(&stages, self.bytes, arrival);
-        let mut mark =
-            BatchMark::new(Route::Tcp, self.direction, self.link.device(), self.peer(), "");
+        let nic = self.link.device();
+        let mut mark = BatchMark::new(Route::Tcp, self.direction, nic, self.peer(), self.tenant);
         mark.operations = self.operations;
         mark.bytes = self.bytes;
         mark.queue_ns = queue_ns;

@@ -156,7 +156,8 @@ impl RailShard {
                 let peer = self.peers.get(&active.peer);
                 let peer = peer.map_or("", |peer| peer.record.name.as_str());
                 let nic = self.rails[rail].rail.name();
-                let mut mark = BatchMark::new(Route::Rdma, direction, nic, peer, "");
+                let tenant = active.sink.tenant();
+                let mut mark = BatchMark::new(Route::Rdma, direction, nic, peer, tenant);
                 (mark.operations, mark.bytes) = (1, slice.bytes);
                 (mark.queue_ns, mark.wire_ns) = (queue_ns, wire_ns);
                 batch_done(&mark);

@@ -2,10 +2,12 @@
 //! is another one's, whatever it calls its keys.
 
 use crate::cluster::{ANY, config, data, environment, get, master, piece, put, store};
+use perigee_activity::{PageDirectory, RingsSeen, pages};
 use perigee_schemas::Status;
 use perigee_schemas::limits::KEY_BYTES_MAX;
 use perigee_service::Cluster;
 use perigee_store::{PutRequest, ReplicateConfig, Store, StoreConfig};
+use std::collections::BTreeSet;
 
 fn of_tenant(cluster: &Cluster, tenant: &str) -> Store {
     let config = StoreConfig { tenant_id: tenant.to_owned(), ..config(cluster, ANY, 0) };
@@ -93,5 +95,35 @@ fn groups_of_the_same_name_go_each_on_their_own() {
     assert_eq!(clients.each_ref().map(|it| it.exists("key")), [Ok(false), Ok(true)]);
     clients.iter().for_each(Store::close);
     node.close();
+    cluster.stop();
+}
+
+/// Tenants of the batches that this process has moved over TCP, as an agent reads them.
+fn tenants_of_batches() -> BTreeSet<String> {
+    let directory = PageDirectory::from_environment().expect("pages are on");
+    let own = pages(&directory).into_iter().find(|page| page.pid() == std::process::id());
+    let reading = own.expect("this process has a page").marks(&mut RingsSeen::default());
+    let marks = reading.expect("a page can be read").recent;
+    marks.into_iter().map(|(mark, _)| mark.tenant()).collect()
+}
+
+#[test]
+fn agents_see_whose_batches_go_over_a_nic() {
+    let cluster = master(&[]);
+    let node = store(&cluster, ANY, 16 << 20, false);
+    let of_tenant = |tenant: &str| {
+        let config = StoreConfig { tenant_id: tenant.to_owned(), ..config(&cluster, ANY, 0) };
+        Store::open_with(config, &environment(false)).unwrap()
+    };
+    let (default, red) = (of_tenant("default"), of_tenant("red"));
+    assert_eq!(put_bytes(&default, "key", 1), Status::Ok);
+    assert_eq!(tenants_of_batches(), BTreeSet::from([String::new()]));
+    assert_eq!(put_bytes(&red, "key", 2), Status::Ok);
+    // The largest goes by the shards of the client.
+    let large = data(3, 4 << 20);
+    assert_eq!(put(&red, "large", &large, &ReplicateConfig::default()), Status::Ok);
+    assert!(get(&red, "large").unwrap() == large);
+    assert_eq!(tenants_of_batches(), BTreeSet::from([String::new(), "red".to_owned()]));
+    [default, red, node].iter().for_each(Store::close);
     cluster.stop();
 }

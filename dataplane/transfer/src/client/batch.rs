@@ -19,6 +19,8 @@ pub(crate) struct JobBatch {
     caller: Thread,
     /// What this thread works at.
     traced: Option<Arc<Request>>,
+    /// Whose bytes they are; empty where there are no tenants.
+    tenant: Arc<str>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -28,8 +30,9 @@ struct JobOutcome {
 }
 
 impl JobBatch {
-    /// A batch of jobs with these numbers of parts, cut into `slices`, awaited by this thread.
-    pub(crate) fn new(parts_per_job: &[usize], slices: usize) -> Self {
+    /// A batch of a tenant's jobs with these numbers of parts, cut into `slices`, awaited by this
+    /// thread.
+    pub(crate) fn new(parts_per_job: &[usize], slices: usize, tenant: &Arc<str>) -> Self {
         debug_assert!(parts_per_job.iter().all(|parts| *parts > 0), "each job has an outcome");
         let outcome = |parts: &usize| JobOutcome { error: None, parts: vec![(0, 0); *parts] };
         Self {
@@ -38,12 +41,18 @@ impl JobBatch {
             jobs: Mutex::new(parts_per_job.iter().map(outcome).collect()),
             caller: std::thread::current(),
             traced: current_request(),
+            tenant: Arc::clone(tenant),
         }
     }
 
     /// The request of the program that it belongs to.
     pub(crate) fn traced(&self) -> Option<&Request> {
         self.traced.as_deref()
+    }
+
+    /// Whose bytes they are.
+    pub(crate) fn tenant(&self) -> &str {
+        &self.tenant
     }
 
     /// One slice is through: the checksum of each of its parts, or what went wrong with it.
@@ -155,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_wait_asks_after_stalled_shards_and_ends_only_with_the_last_slice() {
-        let batch = Arc::new(JobBatch::new(&[1], 1));
+        let batch = Arc::new(JobBatch::new(&[1], 1, &Arc::default()));
         let (asked, was_asked) = channel();
         let (reporting, waiter) = (batch.clone(), std::thread::current());
         let shard = std::thread::spawn(move || {
@@ -182,7 +191,7 @@ mod tests {
             status: perigee_schemas::Status::SegmentNotFound,
         });
         for errors in [[&broken, &refused], [&refused, &broken]] {
-            let batch = JobBatch::new(&[1], 2);
+            let batch = JobBatch::new(&[1], 2, &Arc::default());
             for error in errors {
                 batch.report(std::iter::once((part(), Err(error.clone()))));
             }

@@ -61,8 +61,8 @@ pub(crate) struct SlicePlan {
 }
 
 impl SlicePlan {
-    /// Cuts jobs into slices. Every job's memory has the length of what it moves.
-    pub(crate) fn new(jobs: &[FarJob]) -> Self {
+    /// Cuts a tenant's jobs into slices. Every job's memory has the length of what it moves.
+    pub(crate) fn new(jobs: &[FarJob], tenant: &Arc<str>) -> Self {
         let total: u64 = jobs.iter().map(FarJob::bytes).sum();
         let target = |count: u64, most| {
             (total / count).clamp(SLICE_BYTES_MIN, most).next_multiple_of(BLOCK_BYTES)
@@ -78,7 +78,7 @@ impl SlicePlan {
         slices.extend(planner.open.into_values());
         let planned: usize = slices.iter().map(|slice| slice.parts.len()).sum();
         assert_eq!(planned, parts.iter().sum::<usize>(), "each part travels in one slice");
-        let batch = Arc::new(JobBatch::new(&parts, slices.len()));
+        let batch = Arc::new(JobBatch::new(&parts, slices.len(), tenant));
         for slice in &mut slices {
             slice.join(batch.clone());
         }

@@ -188,6 +188,10 @@ unsafe impl Slice for ObjectSlice {
         self.batch.as_ref()?.traced()
     }
 
+    fn tenant(&self) -> &str {
+        self.batch.as_ref().map_or("", |batch| batch.tenant())
+    }
+
     /// What was read is summed while it is still in the cache.
     fn settle(mut self, reply: &Reply, exchanged: &Exchanged<'_>) {
         assert_eq!(reply.status.len(), self.pieces.len(), "a status for each piece");

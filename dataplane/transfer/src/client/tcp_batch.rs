@@ -90,9 +90,10 @@ mod tests {
             shards: 1,
             deadline: second,
             congestion: Congestion::Automatic,
+            tenant: Arc::default(),
         };
         let tcp = TcpClient::start(options).unwrap();
-        let (tcp, batch) = (Arc::new(tcp), Arc::new(JobBatch::new(&[], 1)));
+        let (tcp, batch) = (Arc::new(tcp), Arc::new(JobBatch::new(&[], 1, &Arc::default())));
         let (sender, receiver) = channel();
         let under_way = {
             let (tcp, batch) = (tcp.clone(), batch.clone());

@@ -18,17 +18,20 @@ pub(super) struct CompletionWait {
     caller: Thread,
     /// What the caller works at.
     traced: Option<Arc<Request>>,
+    /// Whose bytes they are; empty where there are no tenants.
+    tenant: Arc<str>,
 }
 
 impl CompletionWait {
-    /// For `requests` requests that this thread will wait for.
-    pub(super) fn new(requests: usize) -> Self {
+    /// For `requests` requests of a tenant that this thread will wait for.
+    pub(super) fn new(requests: usize, tenant: &Arc<str>) -> Self {
         debug_assert!(requests > 0, "the last one wakes the caller");
         Self {
             left: AtomicUsize::new(requests),
             failures: Mutex::default(),
             caller: std::thread::current(),
             traced: current_request(),
+            tenant: Arc::clone(tenant),
         }
     }
 
@@ -64,6 +67,10 @@ impl Sink for CompletionWait {
         self.traced.as_deref()
     }
 
+    fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
         if let Err(error) = outcome {
             let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_caller_wakes_after_the_last_request_and_learns_what_failed() {
-        let completions = Arc::new(CompletionWait::new(3));
+        let completions = Arc::new(CompletionWait::new(3, &Arc::default()));
         let theirs = completions.clone();
         let shard = std::thread::spawn(move || {
             theirs.finished(1, Ok(()));

@@ -45,7 +45,7 @@ impl<'a> RemoteBatch<'a> {
         }
         if let Some(rdma) = routes.rdma.filter(|_| !left.is_empty()) {
             let of = left.iter().map(|index| (*index, &jobs[*index]));
-            let (begun, others) = RailJobs::begin(rdma, of, deadline);
+            let (begun, others) = RailJobs::begin(rdma, of, deadline, routes.tcp.tenant());
             (rails, left) = (Some(begun), others);
         }
         let tcp = match left.len() == jobs.len() {

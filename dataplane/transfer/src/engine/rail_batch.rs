@@ -45,6 +45,8 @@ pub(super) struct RailJobs {
     deadline: Duration,
     /// Of the whole call.
     end: Instant,
+    /// Whose bytes they are.
+    tenant: Arc<str>,
     /// Given back after the last wait.
     _loan: StageLoan,
 }
@@ -62,6 +64,7 @@ impl RailJobs {
         rdma: &Arc<Rdma>,
         far: impl Iterator<Item = (usize, &'a FarJob)>,
         deadline: Duration,
+        tenant: &Arc<str>,
     ) -> (Self, Vec<usize>) {
         let mut loan = StageLoan::new(rdma.stages());
         let (mut jobs, mut others) = (Vec::new(), Vec::new());
@@ -88,6 +91,7 @@ impl RailJobs {
             // The other half is for TCP.
             deadline: deadline / 2 + for_bytes,
             end: Instant::now() + deadline + for_bytes,
+            tenant: Arc::clone(tenant),
             _loan: loan,
         };
         let grouped: usize = batch.by_peer.iter().map(Vec::len).sum();
@@ -144,7 +148,7 @@ impl RailJobs {
             if requests.is_empty() {
                 continue;
             }
-            let wait = Arc::new(CompletionWait::new(requests.len()));
+            let wait = Arc::new(CompletionWait::new(requests.len(), &self.tenant));
             let sink: Arc<dyn Sink> = wait.clone();
             let engine = self.rdma.engine();
             // SAFETY: the batch waits for all requests before the caller's memory and the stages

@@ -76,7 +76,7 @@ impl<E: Environment> SegmentClient<E> {
 
     fn submit<J: ObjectJob>(&self, jobs: &[J]) -> Arc<JobBatch> {
         let jobs: Vec<_> = jobs.iter().map(ObjectJob::far_job).collect();
-        let SlicePlan { batch, slices } = SlicePlan::new(&jobs);
+        let SlicePlan { batch, slices } = SlicePlan::new(&jobs, &Arc::default());
         let terms = terms(self.environment.now(), self.deadline, &slices);
         let mut orders = Vec::with_capacity(slices.len());
         for slice in slices {

@@ -32,13 +32,18 @@ impl TcpRoute {
         self.options.deadline
     }
 
+    /// Whose bytes are moved.
+    pub(super) fn tenant(&self) -> &Arc<str> {
+        &self.options.tenant
+    }
+
     /// Begins to move jobs.
     pub(super) fn begin(&self, jobs: &[FarJob]) -> TcpBatch {
         if jobs.is_empty() {
             return TcpBatch::default();
         }
         match self.started() {
-            Ok(tcp) => tcp.submit(SlicePlan::new(jobs)),
+            Ok(tcp) => tcp.submit(SlicePlan::new(jobs, &self.options.tenant)),
             Err(error) => TcpBatch::refused(&error, jobs.len()),
         }
     }

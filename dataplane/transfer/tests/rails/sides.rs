@@ -137,6 +137,7 @@ impl Client {
             shards: 1,
             deadline,
             congestion: Congestion::Automatic,
+            tenant: Arc::default(),
             rdma: Some(rails.clone()),
             observer: seen.clone(),
         };

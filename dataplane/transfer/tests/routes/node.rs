@@ -103,6 +103,7 @@ fn started_engine(node: &Node, route: Route, deadline: Duration, seen: &Arc<Seen
         shards: 1,
         deadline,
         congestion: Congestion::Automatic,
+        tenant: Arc::default(),
         rdma: None,
         observer: seen.clone(),
     };

@@ -40,7 +40,7 @@ proptest! {
         let content = if write { Content::Write } else { Content::Read(0) };
         let jobs: Vec<FarJob> =
             (0u128..).zip(&sizes).map(|(i, lengths)| job(content, i % 2, lengths)).collect();
-        let plan = SlicePlan::new(&jobs);
+        let plan = SlicePlan::new(&jobs, &Arc::default());
         let mut parts: Vec<(usize, usize, u64, u64)> = Vec::new();
         for slice in &plan.slices {
             prop_assert!(slice.pieces.len() <= PIECES_MAX);
@@ -80,7 +80,7 @@ fn what_is_read_from_a_disk_is_asked_for_with_few_slices() {
             let segment = SegmentAddress { kind: Some(kind), ..(*job.place.segment).clone() };
             job.place.segment = Arc::new(segment);
         }
-        SlicePlan::new(&jobs).slices.len()
+        SlicePlan::new(&jobs, &Arc::default()).slices.len()
     };
     let (memory, disk) = (SegmentKind::Memory, SegmentKind::Disk);
     assert_eq!([8, 64].map(|objects| slices_of(memory, objects)), [8, 64]);
@@ -90,13 +90,13 @@ fn what_is_read_from_a_disk_is_asked_for_with_few_slices() {
 #[test]
 fn a_large_batch_is_cut_into_slices_of_the_limit() {
     let jobs: Vec<FarJob> = (0..16).map(|_| job(Content::Read(0), 1, &[1 << 20])).collect();
-    let plan = SlicePlan::new(&jobs);
+    let plan = SlicePlan::new(&jobs, &Arc::default());
     assert_eq!(plan.slices.len(), 16);
 }
 
 #[test]
 fn small_objects_share_a_slice() {
     let jobs: Vec<FarJob> = (0..128).map(|_| job(Content::Write, 1, &[4096])).collect();
-    let plan = SlicePlan::new(&jobs);
+    let plan = SlicePlan::new(&jobs, &Arc::default());
     assert_eq!(plan.slices.len(), 4);
 }
