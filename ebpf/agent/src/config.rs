@@ -150,14 +150,25 @@ fn options(
         slow: Duration::from_millis(settings.integer("slow_ms")),
         measure_costs: settings.bool("measure_costs"),
         interfaces,
-        report_to: settings.optional_text("report_to").map(with_port),
+        report_to: reported(settings.optional_text("report_to"))?,
         otlp: OtlpTarget::of(settings.optional_text("otlp_endpoint"), environment, warnings)?,
         check,
     })
 }
 
-/// The master's HTTP port is the usual one where none is given.
+fn reported(master: Option<&str>) -> Result<Option<String>, FlagError> {
+    match master.filter(|master| master.starts_with("https://")) {
+        Some(master) => Err(FlagError::Conflict(format!(
+            "Masters serve plain HTTP, so --report_to=`{master}` cannot be reached; write HOST:PORT"
+        ))),
+        None => Ok(master.map(with_port)),
+    }
+}
+
+/// The master's HTTP port is the usual one where none is given. An `http://` before it says
+/// nothing new.
 fn with_port(master: &str) -> String {
+    let master = master.strip_prefix("http://").unwrap_or(master).trim_end_matches('/');
     let host = match master.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]"),
         Err(_) => master.to_owned(),
@@ -251,6 +262,12 @@ mod tests {
             let options = load(&[&format!("--report_to={given}")]).unwrap().options;
             assert_eq!(options.report_to.as_deref(), Some(wanted));
         }
+        for given in ["http://m:1", "http://m:1/"] {
+            let options = load(&[&format!("--report_to={given}")]).unwrap().options;
+            assert_eq!(options.report_to.as_deref(), Some("m:1"));
+        }
+        let error = load(&["--report_to=https://m:1"]).unwrap_err().to_string();
+        assert!(error.contains("write HOST:PORT"), "{error}");
         assert_eq!(load(&[]).unwrap().options.report_to, None);
     }
 

@@ -17,13 +17,14 @@ pub(crate) struct AskedAgent {
 }
 
 impl AskedAgent {
-    /// The agent at `HOST`, `HOST:PORT`, or an IPv6 address with or without brackets and port.
+    /// The agent at `HOST`, `HOST:PORT`, with or without `http://`, or an IPv6 address with or without brackets and port.
     pub(crate) fn at(agent: &str) -> Self {
         Self::with_port(agent, AgentOptions::PORT)
     }
 
     /// The same with another usual port: a master is asked in the same way.
     pub(crate) fn with_port(agent: &str, port: u16) -> Self {
+        let agent = agent.strip_prefix("http://").unwrap_or(agent).trim_end_matches('/');
         let host = match agent.parse::<Ipv6Addr>() {
             Ok(address) => format!("[{address}]"),
             Err(_) => agent.to_owned(),
@@ -63,6 +64,7 @@ mod tests {
             ("127.0.0.1", "127.0.0.1:9305"),
             ("gpu-7", "gpu-7:9305"),
             ("gpu-7:80", "gpu-7:80"),
+            ("http://gpu-7:80/", "gpu-7:80"),
             ("fe80::1", "[fe80::1]:9305"),
             ("[fe80::1]", "[fe80::1]:9305"),
             ("[fe80::1]:80", "[fe80::1]:80"),

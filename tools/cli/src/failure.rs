@@ -47,6 +47,15 @@ pub(crate) enum Failure {
         /// What went wrong.
         reason: String,
     },
+    /// Agents were asked for requests and none answered.
+    #[error(
+        "No agent answers: {reason}; start `perigee agent` on this host, or ask others with \
+         --agent=HOST or --cluster=MASTER"
+    )]
+    NoAgentForTrace {
+        /// What went wrong with each.
+        reason: String,
+    },
     /// A master was asked for the verdict on its cluster.
     #[error(
         "The master at {address} gives no verdict: {reason}; --cluster wants its HTTP port, which \
@@ -143,6 +152,7 @@ impl Failure {
             Self::Node(error) => error.exit_code(),
             Self::Agent(_)
             | Self::NoAgent { .. }
+            | Self::NoAgentForTrace { .. }
             | Self::NoKeyReport { .. }
             | Self::NoVerdict { .. }
             | Self::NoServer { .. }

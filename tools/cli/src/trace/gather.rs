@@ -68,10 +68,12 @@ pub(super) fn gather(
         None => Vec::new(),
     };
     let second = ask_all(&others, &question, &mut gathered.troubles);
-    gathered.asked = first.len() + second.len();
+    // Two addresses may lead to one agent.
+    let hosts: BTreeSet<&str> =
+        first.iter().chain(&second).map(|answer| answer.host.as_str()).collect();
+    gathered.asked = hosts.len();
     if gathered.asked == 0 {
-        let (address, reason) = (names(&agents), gathered.troubles.join("; "));
-        return Err(Failure::NoAgent { address, reason });
+        return Err(Failure::NoAgentForTrace { reason: gathered.troubles.join("; ") });
     }
     agents.extend(others);
     gathered.add(first.into_iter().chain(second));
@@ -134,12 +136,6 @@ fn by_id(id: &str) -> String {
 
 fn by_key(key: &str) -> String {
     format!("?key={}", utf8_percent_encode(key, NON_ALPHANUMERIC))
-}
-
-fn names(agents: &[AskedAgent]) -> String {
-    let names: Vec<String> =
-        agents.iter().map(|agent| agent.place().escape_debug().collect()).collect();
-    names.join(", ").chars().take(80).collect()
 }
 
 /// The agents that report to a master and serve other hosts, without those that were asked already.
