@@ -126,7 +126,7 @@ pub enum SegmentEvent {
         /// How far it can be used.
         health: DiskHealth,
     },
-    /// The owner has no memory for these ranges of the segment, and for all others.
+    /// The owner has no memory for these ranges of the segment; for all others it has.
     Unbacked {
         /// The segment's number.
         index: u32,

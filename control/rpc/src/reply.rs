@@ -133,6 +133,8 @@ pub struct SegmentUse {
     pub segment: ReplySegment,
     /// Allocated bytes.
     pub used_bytes: u64,
+    /// Bytes that the owner has memory for; all of a disk, and of a segment of an older master.
+    pub usable_bytes: u64,
     /// Mooncake's segment status.
     pub state: u8,
 }
@@ -411,9 +413,18 @@ impl SegmentPage {
         let state: Vec<u8> = reply.state().into_iter().flatten().collect();
         same_length(used.len(), segments.len())?;
         same_length(state.len(), segments.len())?;
-        let columns = segments.into_iter().zip(used).zip(state);
-        let used =
-            columns.map(|((segment, used_bytes), state)| SegmentUse { segment, used_bytes, state });
+        let usable = match reply.usable_bytes() {
+            Some(usable) => usable.iter().collect(),
+            None => segments.iter().map(|segment| segment.bytes).collect::<Vec<u64>>(),
+        };
+        same_length(usable.len(), segments.len())?;
+        let columns = segments.into_iter().zip(used).zip(usable).zip(state);
+        let used = columns.map(|(((segment, used_bytes), usable_bytes), state)| SegmentUse {
+            segment,
+            used_bytes,
+            usable_bytes,
+            state,
+        });
         let reports = reply.reports().into_iter().flatten();
         let reports = reports.filter_map(|report| disk_report(&report)).collect();
         Ok(Self { segments: used.collect(), next: reply.next(), reports })

@@ -6094,6 +6094,7 @@ impl<'a> QuerySegmentsReply<'a> {
   pub const VT_NEXT: ::flatbuffers::VOffsetT = 10;
   pub const VT_REPORTS: ::flatbuffers::VOffsetT = 12;
   pub const VT_TENANTS: ::flatbuffers::VOffsetT = 14;
+  pub const VT_USABLE_BYTES: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -6105,6 +6106,7 @@ impl<'a> QuerySegmentsReply<'a> {
     args: &'args QuerySegmentsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<QuerySegmentsReply<'bldr>> {
     let mut builder = QuerySegmentsReplyBuilder::new(_fbb);
+    if let Some(x) = args.usable_bytes { builder.add_usable_bytes(x); }
     if let Some(x) = args.tenants { builder.add_tenants(x); }
     if let Some(x) = args.reports { builder.add_reports(x); }
     builder.add_next(args.next);
@@ -6160,6 +6162,14 @@ impl<'a> QuerySegmentsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<TenantUsage>>>>(QuerySegmentsReply::VT_TENANTS, None)}
   }
+  /// For each segment the bytes that its owner has memory for.
+  #[inline]
+  pub fn usable_bytes(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(QuerySegmentsReply::VT_USABLE_BYTES, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
@@ -6174,6 +6184,7 @@ impl ::flatbuffers::Verifiable for QuerySegmentsReply<'_> {
      .visit_field::<u32>("next", Self::VT_NEXT, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<DiskReport>>>>("reports", Self::VT_REPORTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<TenantUsage>>>>("tenants", Self::VT_TENANTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("usable_bytes", Self::VT_USABLE_BYTES, false)?
      .finish();
     Ok(())
   }
@@ -6185,6 +6196,7 @@ pub struct QuerySegmentsReplyArgs<'a> {
     pub next: u32,
     pub reports: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<DiskReport<'a>>>>>,
     pub tenants: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<TenantUsage<'a>>>>>,
+    pub usable_bytes: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
 impl<'a> Default for QuerySegmentsReplyArgs<'a> {
   #[inline]
@@ -6196,6 +6208,7 @@ impl<'a> Default for QuerySegmentsReplyArgs<'a> {
       next: 0,
       reports: None,
       tenants: None,
+      usable_bytes: None,
     }
   }
 }
@@ -6230,6 +6243,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> QuerySegmentsReplyBuilder<'a,
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_TENANTS, tenants);
   }
   #[inline]
+  pub fn add_usable_bytes(&mut self, usable_bytes: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(QuerySegmentsReply::VT_USABLE_BYTES, usable_bytes);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> QuerySegmentsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     QuerySegmentsReplyBuilder {
@@ -6253,6 +6270,7 @@ impl ::core::fmt::Debug for QuerySegmentsReply<'_> {
       ds.field("next", &self.next());
       ds.field("reports", &self.reports());
       ds.field("tenants", &self.tenants());
+      ds.field("usable_bytes", &self.usable_bytes());
       ds.finish()
   }
 }

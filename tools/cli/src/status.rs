@@ -165,7 +165,7 @@ fn json_text(
             "host_id": one.segment.host_id,
             "state": table::state_word(one.state),
             "used_bytes": one.used_bytes,
-            "capacity_bytes": one.segment.bytes,
+            "capacity_bytes": one.usable_bytes,
             "reachable": obstacle.is_none(),
             "unreachable_reason": obstacle,
         })

@@ -160,6 +160,7 @@ pub(super) async fn query_segments(
     let SegmentPage { segments: uses, next } = page.map_err(no_page)?;
     let segments: Vec<_> = uses.iter().map(|used| segment(builder, Some(&used.spec))).collect();
     let used_bytes: Vec<u64> = uses.iter().map(|used| used.allocated_bytes).collect();
+    let usable_bytes: Vec<u64> = uses.iter().map(|used| used.usable_bytes).collect();
     let state: Vec<u8> = uses.iter().map(|used| used.state).collect();
     let reports = match kind {
         SegmentKind::Disk if request.from() == 0 => shard.disk_reports().await,
@@ -170,6 +171,7 @@ pub(super) async fn query_segments(
         reports: Some(builder.create_vector(&reports)),
         segments: Some(builder.create_vector(&segments)),
         used_bytes: Some(builder.create_vector(&used_bytes)),
+        usable_bytes: Some(builder.create_vector(&usable_bytes)),
         state: Some(builder.create_vector(&state)),
         next: next.unwrap_or_default(),
         ..Default::default()

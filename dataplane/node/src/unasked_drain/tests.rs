@@ -18,7 +18,8 @@ fn segment(name: &str, client: u64, used_bytes: u64, state: u8) -> SegmentUse {
         protocol: "tcp".to_owned(),
         kind: Some(SegmentKind::Memory),
     };
-    SegmentUse { segment, used_bytes, state }
+    let usable_bytes = segment.bytes;
+    SegmentUse { segment, used_bytes, usable_bytes, state }
 }
 
 fn of(listed: &[SegmentUse]) -> Prospect {

@@ -26,7 +26,7 @@ pub(super) fn used_bytes(segments: &[SegmentUse]) -> u64 {
 }
 
 pub(super) fn capacity_bytes(segments: &[SegmentUse]) -> u64 {
-    sum(segments, |one| one.segment.bytes)
+    sum(segments, |one| one.usable_bytes)
 }
 
 fn sum(segments: &[SegmentUse], part: impl Fn(&SegmentUse) -> u64) -> u64 {
@@ -66,8 +66,8 @@ fn row((one, obstacle): (&SegmentUse, &Option<String>)) -> [String; COLUMNS] {
     [
         segment.name.escape_debug().to_string(),
         size_text(one.used_bytes),
-        size_text(segment.bytes),
-        share_text(one.used_bytes, segment.bytes),
+        size_text(one.usable_bytes),
+        share_text(one.used_bytes, one.usable_bytes),
         state_word(one.state).to_owned(),
         segment.endpoint.escape_debug().to_string(),
         obstacle.as_ref().map_or("yes".to_owned(), |reason| format!("no: {reason}")),
@@ -120,6 +120,7 @@ pub(crate) fn samples() -> Vec<SegmentUse> {
             kind: Some(perigee_schemas::SegmentKind::Memory),
         },
         used_bytes,
+        usable_bytes: bytes,
         state: 1,
     };
     vec![sample("a:1", 1 << 20, 4 << 30), sample("a-longer-name:2", 2 << 20, 2 << 30)]
