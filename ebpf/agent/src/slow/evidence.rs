@@ -20,7 +20,8 @@ pub(super) fn evidence(
 /// Two or three digits and a unit.
 pub(super) fn short_time(nanoseconds: u64) -> String {
     match nanoseconds {
-        0..1_000 => format!("{nanoseconds} ns"),
+        0 => "nothing".to_owned(),
+        1..1_000 => format!("{nanoseconds} ns"),
         1_000..1_000_000 => format!("{} us", nanoseconds / 1_000),
         _ => format!("{}.{} ms", nanoseconds / 1_000_000, nanoseconds / 100_000 % 10),
     }
@@ -38,6 +39,12 @@ pub(super) fn percent(per_million: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_others_do_not_need_is_nothing() {
+        let text = evidence("each 64 KiB take", 7_700_000, Some(0), Some(950));
+        assert_eq!(text, "each 64 KiB take 7.7 ms, others nothing, usually 950 ns");
+    }
 
     #[test]
     fn shares_are_percent() {

@@ -169,7 +169,10 @@ pub(super) fn wires(asked: &[Asked<'_>], snapshot: &Snapshot) -> Vec<Sample> {
     let mut samples = Vec::new();
     let mut nics: BTreeMap<(&str, &str), (u64, &'static str)> = BTreeMap::new();
     for asked in asked.iter().filter(|asked| !asked.link.is_loopback()) {
-        let ways = [("out", "each 64 KiB out take"), ("in", "each 64 KiB in take")];
+        let ways = [
+            ("out", "beyond round trips each 64 KiB out take"),
+            ("in", "beyond round trips each 64 KiB in take"),
+        ];
         for (block_ns, (way, what)) in
             asked.grown.block_ns(asked.link.round_trip_min_ns).into_iter().zip(ways)
         {

@@ -29,10 +29,12 @@ pub(crate) enum Mishap {
 }
 
 impl Mishap {
+    /// What became of the segments that are counted. Behind one that is lost others come out of
+    /// order: a receiver cannot count the holes.
     pub(super) fn what(self) -> &'static str {
         match self {
-            Self::Lost => "loses",
-            Self::Queued => "finds queues for",
+            Self::Lost => "were lost or came behind a lost one",
+            Self::Queued => "met a queue",
         }
     }
 }

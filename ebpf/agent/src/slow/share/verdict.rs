@@ -111,9 +111,9 @@ impl<'a> Verdict<'a> {
         let per_million =
             |share: Share| share.events.saturating_mul(1_000_000) / share.segments.max(1);
         let mut evidence = format!(
-            "{} {} of its segments ({} of {}) on {} of {} links",
-            self.mishap.what(),
+            "{} of its segments {} ({} of {}) on {} of {} links",
             percent(per_million(share)),
+            self.mishap.what(),
             share.events,
             share.segments,
             faults(own).count(),
