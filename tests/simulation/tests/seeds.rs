@@ -9,8 +9,8 @@ const SEEDS: u64 = 40;
 /// The same of one that plays what another one plays already, and more.
 const SEEDS_OF_MORE: u64 = 12;
 
-/// Not mended yet: one write in fifty fails, and a copy that was acknowledged has sectors of another
-/// write. Its checksum shows it, so a reader misses it.
+/// Not mended yet: one write in fifty fails, and a copy that was acknowledged has sectors of
+/// another write. Its checksum shows it, so a reader misses it.
 const OPEN_OF_DISKS: [u64; 1] = [5];
 
 fn assert_promises_are_kept(scenario: Scenario, seeds: u64) {
