@@ -12,9 +12,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-/// Where values lie: tiers other than memory are not built.
-const MEDIUM: &str = "cpu";
-
 #[derive(Serialize)]
 struct StatusBody {
     enabled: bool,
@@ -32,12 +29,12 @@ struct SnapshotHead {
 
 /// Each further line.
 #[derive(Serialize)]
-struct SnapshotObject {
-    object_key: String,
+struct SnapshotObject<'a> {
+    object_key: &'a str,
     size: u64,
-    group_id: Option<String>,
+    group_id: Option<&'a str>,
     medium: &'static str,
-    tenant_id: String,
+    tenant_id: &'a str,
 }
 
 pub(crate) async fn status(State(shared): State<RouteContext>) -> Response {
@@ -54,24 +51,27 @@ pub(crate) async fn status(State(shared): State<RouteContext>) -> Response {
     answer::json(StatusCode::OK, &body)
 }
 
-/// All objects, one JSON document a line. Events that are not numbered yet get numbers from that of
-/// the first line on, and applying one twice changes nothing.
+/// All objects, one JSON document a line for each medium that one lies on. Events that are not
+/// numbered yet get numbers from that of the first line on, and applying one twice changes nothing.
 pub(crate) async fn snapshot(State(shared): State<RouteContext>) -> Result<Response, Response> {
     let published = shared.plane.key_events();
     let sequence = published.ok_or_else(answer::switched_off)?.next_sequence;
     let head = line(&SnapshotHead { sequence });
-    let page = |objects: Vec<ObjectInfo>| objects.into_iter().map(object_line).collect();
+    let page = |objects: Vec<ObjectInfo>| objects.into_iter().flat_map(object_lines).collect();
     let body = ObjectListing::new(shared, None, usize::MAX).body(head, page).await;
     Ok(answer::json_lines(body.map_err(answer::error)?))
 }
 
-fn object_line(object: ObjectInfo) -> String {
-    line(&SnapshotObject {
-        object_key: object.key,
-        size: object.payload_bytes,
-        group_id: object.group,
-        medium: MEDIUM,
-        tenant_id: object.tenant,
+fn object_lines(object: ObjectInfo) -> impl Iterator<Item = String> {
+    let media = object.media.clone();
+    media.into_iter().map(move |medium| {
+        line(&SnapshotObject {
+            object_key: &object.key,
+            size: object.payload_bytes,
+            group_id: object.group.as_deref(),
+            medium,
+            tenant_id: &object.tenant,
+        })
     })
 }
 

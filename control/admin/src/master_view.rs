@@ -115,6 +115,8 @@ pub struct ObjectInfo {
     pub payload_bytes: u64,
     /// Its group, if it has one.
     pub group: Option<String>,
+    /// What it lies on, in the words of key events.
+    pub media: Vec<&'static str>,
 }
 
 /// What was published since the start.

@@ -7,7 +7,7 @@
 use crate::event_template::{EventTemplate, NIL};
 use crate::sequence_hash::sequence_hash;
 use crate::settings::EventSettings;
-use perigee_master::{KeyChange, KeyEvent};
+use perigee_master::{KeyChange, KeyEvent, Medium};
 use perigee_schemas::TenantId;
 use perigee_schemas::tenant::DEFAULT_TENANT;
 use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write_uint};
@@ -17,8 +17,8 @@ use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write
 pub(crate) enum PublishedEvent<'a> {
     /// A key changed.
     Key(&'a KeyEvent),
-    /// Nothing is stored: the master has just begun its life.
-    Cleared,
+    /// Nothing is stored in a medium: the master has just begun its life.
+    Cleared(Medium),
 }
 
 /// Writes batches.
@@ -26,9 +26,26 @@ pub(crate) enum PublishedEvent<'a> {
 pub(crate) struct BatchEncoder {
     has_object_key: bool,
     has_legacy_fields: bool,
+    /// Of each medium.
+    templates: [MediumTemplates; Medium::ALL.len()],
+}
+
+/// The templates of the events of one medium.
+#[derive(Debug)]
+struct MediumTemplates {
     stored: EventTemplate,
     removed: EventTemplate,
     cleared: EventTemplate,
+}
+
+impl MediumTemplates {
+    fn new(settings: &EventSettings, medium: Medium) -> Result<Self, ValueWriteError> {
+        Ok(Self {
+            stored: EventTemplate::of_key(settings, KeyChange::Stored, medium)?,
+            removed: EventTemplate::of_key(settings, KeyChange::Removed, medium)?,
+            cleared: EventTemplate::cleared(settings, medium)?,
+        })
+    }
 }
 
 impl BatchEncoder {
@@ -36,10 +53,26 @@ impl BatchEncoder {
         Ok(Self {
             has_object_key: settings.has_object_key,
             has_legacy_fields: settings.has_legacy_fields,
-            stored: EventTemplate::of_key(settings, KeyChange::Stored)?,
-            removed: EventTemplate::of_key(settings, KeyChange::Removed)?,
-            cleared: EventTemplate::cleared(settings)?,
+            templates: [
+                MediumTemplates::new(settings, Medium::Memory)?,
+                MediumTemplates::new(settings, Medium::Disk)?,
+            ],
         })
+    }
+
+    fn template(&self, event: &PublishedEvent<'_>) -> &EventTemplate {
+        let (PublishedEvent::Key(KeyEvent { medium, .. }) | PublishedEvent::Cleared(medium)) =
+            event;
+        let [memory, disk] = &self.templates;
+        let of_medium = match medium {
+            Medium::Memory => memory,
+            Medium::Disk => disk,
+        };
+        match event {
+            PublishedEvent::Key(KeyEvent { change: KeyChange::Stored, .. }) => &of_medium.stored,
+            PublishedEvent::Key(KeyEvent { change: KeyChange::Removed, .. }) => &of_medium.removed,
+            PublishedEvent::Cleared(_) => &of_medium.cleared,
+        }
     }
 
     /// Encodes a batch whose events are numbered from `first_id`.
@@ -67,11 +100,7 @@ impl BatchEncoder {
         id: u64,
         time_ms: i64,
     ) -> Result<(), ValueWriteError> {
-        let template = match event {
-            PublishedEvent::Key(KeyEvent { change: KeyChange::Stored, .. }) => &self.stored,
-            PublishedEvent::Key(KeyEvent { change: KeyChange::Removed, .. }) => &self.removed,
-            PublishedEvent::Cleared => &self.cleared,
-        };
+        let template = self.template(event);
         out.extend_from_slice(&template.id);
         write_uint(out, id)?;
         out.extend_from_slice(&template.time);
@@ -79,7 +108,7 @@ impl BatchEncoder {
         out.extend_from_slice(&template.tenant);
         match event {
             PublishedEvent::Key(event) => self.write_key(out, template, event),
-            PublishedEvent::Cleared => {
+            PublishedEvent::Cleared(_) => {
                 write_str(out, DEFAULT_TENANT)?;
                 out.extend_from_slice(&template.group);
                 Ok(())
@@ -165,6 +194,7 @@ mod tests {
     fn event(change: KeyChange, key: &str, group: Option<&str>) -> KeyEvent {
         KeyEvent {
             change,
+            medium: Medium::Memory,
             key: key.as_bytes().into(),
             payload_bytes: 4096,
             group: group.map(Into::into),
@@ -241,7 +271,7 @@ mod tests {
         let removed = event(KeyChange::Removed, "page", None);
         let kinds = [
             PublishedEvent::Key(&stored),
-            PublishedEvent::Cleared,
+            PublishedEvent::Cleared(Medium::Memory),
             PublishedEvent::Key(&removed),
             PublishedEvent::Key(&stored),
         ];
@@ -260,8 +290,23 @@ mod tests {
     }
 
     #[test]
+    fn each_event_names_its_medium_in_the_words_of_mooncake() {
+        for (medium, word) in [(Medium::Memory, "cpu"), (Medium::Disk, "disk")] {
+            let of = |change| KeyEvent { medium, ..event(change, "7", None) };
+            let (stored, removed) = (of(KeyChange::Stored), of(KeyChange::Removed));
+            for event in [
+                PublishedEvent::Key(&stored),
+                PublishedEvent::Key(&removed),
+                PublishedEvent::Cleared(medium),
+            ] {
+                assert_eq!(decoded(&settings(true, true), event)["medium"], text(word));
+            }
+        }
+    }
+
+    #[test]
     fn a_cleared_event_names_no_key() {
-        let map = decoded(&settings(true, true), PublishedEvent::Cleared);
+        let map = decoded(&settings(true, true), PublishedEvent::Cleared(Medium::Memory));
         assert_eq!(
             (&map["event_type"], &map["type"]),
             (&text("cleared"), &text("AllBlocksCleared"))

@@ -3,11 +3,9 @@
 //! Invariant: the length of the map is that of the fields that the template and its writer have.
 
 use crate::settings::EventSettings;
-use perigee_master::KeyChange;
+use perigee_master::{KeyChange, Medium};
 use rmp::encode::{ValueWriteError, write_map_len, write_str};
 
-/// Where values lie: tiers other than memory are not built.
-const MEDIUM: &str = "cpu";
 /// Nil in msgpack.
 pub(crate) const NIL: u8 = 0xC0;
 
@@ -38,6 +36,7 @@ impl EventTemplate {
     pub(crate) fn of_key(
         settings: &EventSettings,
         change: KeyChange,
+        medium: Medium,
     ) -> Result<Self, ValueWriteError> {
         let is_stored = change == KeyChange::Stored;
         let (name, older) = match change {
@@ -56,7 +55,7 @@ impl EventTemplate {
         // The group, the size and the hashes.
         let mut varying = 3;
         varying += usize::from(settings.has_object_key) + usize::from(settings.has_legacy_fields);
-        let mut template = Self::beginning(settings, name, older, varying + end.len())?;
+        let mut template = Self::beginning(settings, [name, older], medium, varying + end.len())?;
         write_str(&mut template.group, "group_id")?;
         template.object_key = named("object_key")?;
         template.size = named("size")?;
@@ -66,15 +65,18 @@ impl EventTemplate {
         Ok(template)
     }
 
-    pub(crate) fn cleared(settings: &EventSettings) -> Result<Self, ValueWriteError> {
-        Self::beginning(settings, "cleared", "AllBlocksCleared", 0)
+    pub(crate) fn cleared(
+        settings: &EventSettings,
+        medium: Medium,
+    ) -> Result<Self, ValueWriteError> {
+        Self::beginning(settings, ["cleared", "AllBlocksCleared"], medium, 0)
     }
 
     /// The fields that every event has, and room for `more`.
     fn beginning(
         settings: &EventSettings,
-        name: &str,
-        older: &str,
+        [name, older]: [&str; 2],
+        medium: Medium,
         more: usize,
     ) -> Result<Self, ValueWriteError> {
         let mut fields = vec![("event_type", Constant::Text(name))];
@@ -91,7 +93,7 @@ impl EventTemplate {
             constants(&fields)?,
             [
                 ("backend_id", Constant::Text(&settings.backend_id)),
-                ("medium", Constant::Text(MEDIUM)),
+                ("medium", Constant::Text(medium.name())),
                 ("dp_rank", Constant::Nil),
             ],
         );

@@ -7,7 +7,7 @@ use crate::event_log::{EventLog, Payload};
 use crate::limits::{BATCH_EVENTS_MAX, LINGER};
 use crate::sequence_hash::sequence_hash;
 use crate::settings::EventSettings;
-use perigee_master::{KeyEvent, KeyEventQueue, WaitingEvents};
+use perigee_master::{KeyEvent, KeyEventQueue, Medium, WaitingEvents};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl PublisherState {
 
     /// Publishes what comes, for ever.
     pub(crate) async fn take_events(&self, queues: &[KeyEventQueue], events: &Notify) {
-        self.publish(&[PublishedEvent::Cleared]);
+        self.publish(&Medium::ALL.map(PublishedEvent::Cleared));
         loop {
             events.notified().await;
             for queue in queues {
@@ -162,14 +162,14 @@ mod tests {
     fn a_batch_is_encoded_only_if_a_consumer_may_get_it() {
         let alone = state(None);
         let first = alone.next_sequence();
-        alone.publish(&[PublishedEvent::Cleared]);
+        alone.publish(&[PublishedEvent::Cleared(Medium::Memory)]);
         assert_eq!((alone.next_sequence(), alone.batch_from(first)), (first + 1, None));
         assert_eq!(alone.counts.published_events.load(Ordering::Relaxed), 1);
         alone.counts.subscribers.fetch_add(1, Ordering::Relaxed);
-        alone.publish(&[PublishedEvent::Cleared]);
+        alone.publish(&[PublishedEvent::Cleared(Medium::Memory)]);
         assert!(alone.batch_from(first).is_some_and(|(sequence, _)| sequence == first + 1));
         let replayed = state(Some(Endpoint::Tcp("localhost".to_owned(), 0)));
-        replayed.publish(&[PublishedEvent::Cleared]);
+        replayed.publish(&[PublishedEvent::Cleared(Medium::Memory)]);
         assert!(replayed.batch_from(0).is_some());
     }
 }

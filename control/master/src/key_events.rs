@@ -1,4 +1,5 @@
-//! Which keys became readable and which are gone, kept for a publisher on another thread.
+//! Which keys became readable and which are gone, and where they lie, kept for a publisher on
+//! another thread.
 //! Invariant: the events of one key stay in the order of its changes; beyond the capacity the
 //! oldest go, and are counted.
 
@@ -6,13 +7,61 @@ use std::collections::VecDeque;
 use std::fmt::{Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What happened to a key.
+/// What happened to a key in one medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyChange {
-    /// A value can be read: a new one, or one in place of another.
+    /// A value can be read there: a new one, one in place of another, or another copy of it.
     Stored,
-    /// There is nothing to read any more.
+    /// There is nothing to read there any more.
     Removed,
+}
+
+/// What a value lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Medium {
+    /// Memory of a host.
+    Memory,
+    /// A disk.
+    Disk,
+}
+
+impl Medium {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Memory, Self::Disk];
+
+    /// The word that consumers of events know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "cpu",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// The media that one value lies on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Media(u8);
+
+impl Media {
+    /// Whether the value lies there.
+    pub fn has(self, medium: Medium) -> bool {
+        self.0 & Self::bit(medium) != 0
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Medium> {
+        Medium::ALL.into_iter().filter(move |medium| self.has(*medium))
+    }
+
+    fn bit(medium: Medium) -> u8 {
+        1 << medium as u8
+    }
+}
+
+impl FromIterator<Medium> for Media {
+    fn from_iter<I: IntoIterator<Item = Medium>>(media: I) -> Self {
+        Self(media.into_iter().fold(0, |bits, medium| bits | Self::bit(medium)))
+    }
 }
 
 /// One change of one key.
@@ -20,6 +69,8 @@ pub enum KeyChange {
 pub struct KeyEvent {
     /// What happened.
     pub change: KeyChange,
+    /// Where.
+    pub medium: Medium,
     /// The key.
     pub key: Box<[u8]>,
     /// Length of the value in bytes.
@@ -93,6 +144,7 @@ mod tests {
     fn stored(key: &str) -> KeyEvent {
         KeyEvent {
             change: KeyChange::Stored,
+            medium: Medium::Memory,
             key: key.as_bytes().into(),
             payload_bytes: 1,
             group: None,

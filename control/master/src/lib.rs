@@ -73,7 +73,7 @@ pub use departures::{Departure, DepartureCause, DiskOutcome};
 pub use draining::{DrainOrder, DrainReport};
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
-pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, WaitingEvents};
+pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, Media, Medium, WaitingEvents};
 pub use pattern::Pattern;
 pub use perigee_allocator::Extent;
 pub use perigee_schemas::SegmentKind;

@@ -27,6 +27,7 @@ SEGMENT_BYTES = 16 << 20
 VALUE_BYTES = 64 << 10
 PATIENCE_S = 30
 POLL_MS = 50
+MEDIA = ("cpu", "disk")
 REPLAY_END = (-1).to_bytes(8, "big", signed=True)
 
 
@@ -73,13 +74,17 @@ class Master:
         return json.loads(self.get("/kv_events/status"))
 
     def snapshot(self):
-        """Return the sequence number from which events follow, and the objects by key."""
+        """Return the sequence number from which events follow, and a line for each medium."""
         head, *objects = [json.loads(line) for line in self.get("/kv_events/snapshot").splitlines()]
-        return head["sequence"], {one["object_key"]: one for one in objects}
+        return head["sequence"], objects
 
 
 class Router:
-    """Knows which keys a master has from its events alone; fills gaps by replay, else by snapshot."""
+    """Knows which keys a master has from its events alone; fills gaps by replay, else by snapshot.
+
+    It follows as two kinds of consumers do: `known` goes by the last event of a key, `media` by the
+    events of each medium.
+    """
 
     def __init__(self, master):
         self.master = master
@@ -88,6 +93,7 @@ class Router:
         self.socket.connect(f"tcp://127.0.0.1:{master.publish}")
         self.socket.subscribe(b"")
         self.known = {}
+        self.media = {medium: set() for medium in MEDIA}
         self.next = None
         self.events = []
         self.snapshots = 0
@@ -108,7 +114,11 @@ class Router:
     def begin_again(self):
         self.snapshots += 1
         self.next, objects = self.master.snapshot()
-        self.known = {key: (one["size"], one["group_id"]) for key, one in objects.items()}
+        self.known = {one["object_key"]: (one["size"], one["group_id"]) for one in objects}
+        for medium, keys in self.media.items():
+            keys.clear()
+            keys.update(one["object_key"] for one in objects if one["medium"] == medium)
+        assert set().union(*self.media.values()) == set(self.known)
 
     def take(self):
         """Apply what has come; return whether anything did."""
@@ -136,14 +146,18 @@ class Router:
         _, events, _ = msgpack.unpackb(payload)
         for event in events:
             self.events.append(event)
-            assert event["backend_id"] == "test-pool" and event["medium"] == "cpu"
+            assert event["backend_id"] == "test-pool"
+            media = self.media[event["medium"]]
             if event["event_type"] == "stored":
                 self.known[event["object_key"]] = (event["size"], event["group_id"])
+                media.add(event["object_key"])
             elif event["event_type"] == "removed":
                 self.known.pop(event["object_key"], None)
+                media.discard(event["object_key"])
             else:
                 assert event["event_type"] == "cleared"
                 self.known = {}
+                media.clear()
 
     def replay(self, first):
         """Ask for all batches from a number on, with the socket that vLLM's consumers use."""
@@ -166,7 +180,8 @@ class Router:
             self.take()
 
     def agrees(self):
-        return set(self.known) == self.master.keys()
+        keys = self.master.keys()
+        return set(self.known) == keys and set().union(*self.media.values()) == keys
 
 
 @pytest.fixture
@@ -234,10 +249,51 @@ def test_a_router_that_comes_late_gets_a_snapshot_or_everything_by_replay(master
         replaying.next = batches[0][0]
         for number, payload in batches:
             replaying.apply(number, payload)
-        assert replaying.events[0]["event_type"] == "cleared"
+        cleared = [(event["event_type"], event["medium"]) for event in replaying.events[:2]]
+        assert cleared == [("cleared", medium) for medium in MEDIA]
         assert set(replaying.known) == master.keys()
         ids = [event["event_id"] for event in replaying.events]
         assert ids == list(range(len(ids)))
+
+
+def test_a_router_knows_the_medium_of_what_goes_to_disk_and_comes_back(tmp_path):
+    """Keys that leave memory are still known, and a late router learns where they lie."""
+    promotion = ("--promotion_on_hit", "--promotion_admission_threshold=1")
+    master = Master(tmp_path, ("--enable_offload", "--offload_on_evict=false", *promotion))
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: master.process.stop())
+        disk = {"enable_ssd_offload": True, "ssd_offload_path": str(tmp_path / "disk")}
+        donor = connect(f"127.0.0.1:{master.rpc}", SEGMENT_BYTES, **disk)
+        stack.callback(donor.close)
+        router = stack.enter_context(contextlib.closing(Router(master)))
+        router.join(donor)
+        assert donor.put("12345", b"v" * VALUE_BYTES) == 0
+        router.wait_for(lambda: "12345" in router.media["disk"], "a copy on the disk")
+        assert "12345" in router.media["cpu"]
+        number = 0
+        while "12345" in router.media["cpu"]:
+            assert donor.put(f"more-{number}", b"v" * VALUE_BYTES) in (0, -200)
+            number += 1
+            router.take()
+        router.wait_for(lambda: "12345" in router.known, "the copy that is left")
+        with contextlib.closing(Router(master)) as late:
+            late.join(donor)
+            assert "12345" in late.media["disk"] and "12345" not in late.media["cpu"]
+        with contextlib.closing(Router(master)) as replaying:
+            batches = list(replaying.replay(0))
+            replaying.next = batches[0][0]
+            for sequence, payload in batches:
+                replaying.apply(sequence, payload)
+            assert "12345" in replaying.media["disk"] and "12345" in replaying.known
+        deadline = time.monotonic() + PATIENCE_S
+        while "12345" not in router.media["cpu"]:
+            assert time.monotonic() < deadline, "it did not come back to memory"
+            assert donor.get("12345") == b"v" * VALUE_BYTES
+            router.take()
+        assert donor.remove("12345", True) == 0
+        router.wait_for(lambda: "12345" not in router.known, "the removal")
+        router.wait_for(router.agrees, "agreement with the master")
+        assert not any("12345" in keys for keys in router.media.values())
 
 
 def test_a_router_that_missed_batches_fills_the_gap(master, donor, router):

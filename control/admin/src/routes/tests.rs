@@ -102,6 +102,7 @@ impl ControlPlane for Fake {
             key: key.to_owned(),
             payload_bytes: 1024,
             group: (key == "k1").then(|| "g".to_owned()),
+            media: if key == "k1" { vec!["cpu", "disk"] } else { vec!["disk"] },
         };
         Ok(ObjectPage {
             objects: keys.map(object).collect(),
@@ -259,7 +260,13 @@ fn ask_of(fake: Fake, method: &str, target: &str, body: &str) -> Answer {
 }
 
 fn red_object() -> ObjectInfo {
-    ObjectInfo { tenant: "red".to_owned(), key: "r1".to_owned(), payload_bytes: 1024, group: None }
+    ObjectInfo {
+        tenant: "red".to_owned(),
+        key: "r1".to_owned(),
+        payload_bytes: 1024,
+        group: None,
+        media: vec!["cpu"],
+    }
 }
 
 fn live(method: &str, target: &str) -> Answer {
@@ -562,8 +569,9 @@ fn events_have_a_status_and_a_snapshot_that_begins_with_its_sequence_number() {
     let events = r#"{"enabled":true,"published_batches":2,"published_events":3,"dropped_events":4,"skipped_unparsed_keys":5}"#;
     assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
     let snapshot = r#"{"sequence":6}
-{"object_key":"k2","size":1024,"group_id":null,"medium":"cpu","tenant_id":"default"}
+{"object_key":"k2","size":1024,"group_id":null,"medium":"disk","tenant_id":"default"}
 {"object_key":"k1","size":1024,"group_id":"g","medium":"cpu","tenant_id":"default"}
+{"object_key":"k1","size":1024,"group_id":"g","medium":"disk","tenant_id":"default"}
 "#;
     assert_answer(&live("GET", "/kv_events/snapshot"), 200, "application/x-ndjson", snapshot);
 }

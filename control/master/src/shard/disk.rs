@@ -8,7 +8,6 @@ use perigee_schemas::disk_address::DiskAddress;
 
 use crate::departures::DepartureCause;
 use crate::key::{check_key, hash_key};
-use crate::key_events::KeyChange;
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::list_name::ListName;
 use crate::slab::NONE;
@@ -130,6 +129,7 @@ impl KeyShard {
         let first = self.keys[object].first;
         self.keys[object].first = self.replicas.put_last(id, first);
         self.space.count_copy(disk, payload_bytes as i64);
+        self.report_joined(object, id);
     }
 
     /// Drops a copy that is in no chain any more, with a tombstone unless the disk is gone or its
@@ -252,8 +252,6 @@ impl KeyShard {
         record.stamp = stamp;
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
         self.refresh_blocking(object);
-        let first = self.keys[object].first;
-        self.report_key(KeyChange::Stored, object, first);
         Ok(())
     }
 

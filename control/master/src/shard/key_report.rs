@@ -1,8 +1,10 @@
 //! What the shard reports of its keys to a publisher.
-//! Invariant: a key is reported as stored when its value can be read, and as removed before its
-//! last replica goes; without a publisher nothing is copied.
+//! Invariant: a key is reported as stored in each medium where its value can be read, and as
+//! removed when it cannot be read there; the last report of a key that can be read somewhere says
+//! stored. Without a publisher nothing is copied.
 
-use crate::key_events::{KeyChange, KeyEvent, KeyEventQueue};
+use crate::key_events::{KeyChange, KeyEvent, KeyEventQueue, Media, Medium};
+use crate::slab::NONE;
 
 use super::KeyShard;
 
@@ -12,8 +14,61 @@ impl KeyShard {
         self.events = Some(queue);
     }
 
-    /// An object got or is about to lose its replicas, of which `replica` is the first.
-    pub(super) fn report_key(&self, change: KeyChange, object: u32, replica: u32) {
+    /// What a replica lies on.
+    pub(super) fn medium_of(&self, id: u32) -> Medium {
+        if self.replicas[id].is_on_disk() { Medium::Disk } else { Medium::Memory }
+    }
+
+    /// What the replicas of a chain lie on.
+    pub(super) fn media_of(&self, first: u32) -> Media {
+        self.replicas.chain(first).map(|id| self.medium_of(id)).collect()
+    }
+
+    /// An object got its value in memory, of which `replica` is the first.
+    pub(super) fn report_stored(&self, object: u32, replica: u32) {
+        self.report_key(KeyChange::Stored, object, replica, self.medium_of(replica));
+    }
+
+    /// An object got one more complete replica.
+    pub(super) fn report_joined(&self, object: u32, id: u32) {
+        if self.events.is_none() {
+            return;
+        }
+        let medium = self.medium_of(id);
+        let mut others = self.replicas.chain(self.keys[object].first).filter(|other| *other != id);
+        if others.all(|other| self.medium_of(other) != medium) {
+            self.report_key(KeyChange::Stored, object, id, medium);
+        }
+    }
+
+    /// A complete replica left the chain of an object, which now begins with `first`. Where others
+    /// remain is said once more: a consumer that ignores media takes what was removed for gone.
+    pub(super) fn report_left(&self, object: u32, gone: u32, first: u32) {
+        if self.events.is_none() {
+            return;
+        }
+        let (medium, left) = (self.medium_of(gone), self.media_of(first));
+        if left.has(medium) {
+            return;
+        }
+        self.report_key(KeyChange::Removed, object, gone, medium);
+        for medium in left.iter() {
+            self.report_key(KeyChange::Stored, object, first, medium);
+        }
+    }
+
+    /// An object is about to lose a chain of complete replicas, but in the media `kept` its key has
+    /// another value already.
+    pub(super) fn report_gone(&self, object: u32, first: u32, kept: Media) {
+        if self.events.is_none() || first == NONE {
+            return;
+        }
+        for medium in self.media_of(first).iter().filter(|medium| !kept.has(*medium)) {
+            self.report_key(KeyChange::Removed, object, first, medium);
+        }
+    }
+
+    fn report_key(&self, change: KeyChange, object: u32, replica: u32, medium: Medium) {
         let Some(queue) = &self.events else {
             return;
         };
@@ -22,6 +77,7 @@ impl KeyShard {
         }
         queue.push(KeyEvent {
             change,
+            medium,
             key: self.keys[object].key().into(),
             payload_bytes: self.bytes_of_object(object, replica),
             group: self.groups.name(self.keys[object].group).map(Into::into),

@@ -1,5 +1,7 @@
 //! What a listing shows of an object.
 
+use crate::key_events::Media;
+
 /// A readable key that a listing met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListedKey<'a> {
@@ -9,4 +11,6 @@ pub struct ListedKey<'a> {
     pub payload_bytes: u64,
     /// The group of the object, if it has one.
     pub group: Option<&'a str>,
+    /// What the value lies on.
+    pub media: Media,
 }

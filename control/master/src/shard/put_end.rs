@@ -4,7 +4,6 @@
 
 use perigee_schemas::Status;
 
-use crate::key_events::KeyChange;
 use crate::object::Flags;
 use crate::pending::{Pending, PutName};
 use crate::placement::SoftPin;
@@ -166,6 +165,7 @@ impl KeyShard {
         };
         let stamp = self.clock.touch();
         let objects = self.keys.len();
+        self.report_gone(object, self.keys[object].first, self.media_of(pending.first));
         let record = &mut self.keys[object];
         let old = std::mem::replace(&mut record.first, pending.first);
         record.checksum = sums.whole;
@@ -198,7 +198,7 @@ impl KeyShard {
         self.rebuild.note_change(hash);
         let payload_bytes = self.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);
-        self.report_key(KeyChange::Stored, object, pending.first);
+        self.report_stored(object, pending.first);
     }
 
     /// When the soft pin of an object ends that is published now.

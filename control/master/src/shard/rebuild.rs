@@ -9,7 +9,7 @@ use perigee_schemas::record::{Record, RecordOp, RecordPart};
 use perigee_schemas::tenant::is_same_tenant;
 
 use crate::key::{check_key, hash_key, shard_of_hash};
-use crate::key_events::KeyChange;
+use crate::key_events::Media;
 use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
@@ -169,7 +169,7 @@ impl KeyShard {
     pub(super) fn drop_announced(&mut self, object: u32) {
         self.rebuild.forget(object);
         let first = self.keys[object].first;
-        self.report_key(KeyChange::Removed, object, first);
+        self.report_gone(object, first, Media::default());
         let lease = self.take_read_lease(object);
         let end_ms = lease.end_ms.max(self.lease_end_ms());
         self.keys[object].first = NONE;
@@ -224,12 +224,10 @@ impl KeyShard {
         self.refresh_blocking(object);
         let list = self.list_of(object);
         self.relink(object, list);
-        let is_new = match record.part {
-            None => before == NONE,
-            Some(_) => !was_complete && self.is_complete(object),
-        };
-        if is_new {
-            self.report_key(KeyChange::Stored, object, id);
+        match record.part {
+            None => self.report_joined(object, id),
+            Some(_) if !was_complete && self.is_complete(object) => self.report_stored(object, id),
+            Some(_) => {}
         }
     }
 

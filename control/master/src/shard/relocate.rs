@@ -108,10 +108,12 @@ impl KeyShard {
         match done.purpose {
             Purpose::Copy | Purpose::Repair | Purpose::Heat => {
                 self.replicas.put_behind(done.target, done.source);
+                self.report_joined(object, done.target);
             }
             Purpose::Promotion => {
                 self.replicas.put_before(done.target, self.keys[object].first);
                 self.keys[object].first = done.target;
+                self.report_joined(object, done.target);
                 self.counters.promoted_bytes += payload_bytes;
             }
             Purpose::Drain | Purpose::Move => self.replace_by(object, done.source, done.target),
@@ -145,6 +147,10 @@ impl KeyShard {
         let others = self.replicas.unchain(self.keys[object].first, source);
         self.replicas.put_before(target, others);
         self.keys[object].first = target;
+        if self.medium_of(source) != self.medium_of(target) {
+            self.report_joined(object, target);
+            self.report_left(object, source, target);
+        }
         self.drop_replica(source, Reuse::AfterReads(lease));
     }
 

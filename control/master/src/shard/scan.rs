@@ -101,6 +101,7 @@ impl KeyShard {
             key: record.key(),
             payload_bytes: self.bytes_of_object(object, record.first),
             group: self.groups.name(record.group),
+            media: self.media_of(record.first),
         }
     }
 }

@@ -6,7 +6,7 @@ use perigee_schemas::Status;
 use perigee_schemas::record::RecordOp;
 
 use crate::departures::DepartureCause;
-use crate::key_events::KeyChange;
+use crate::key_events::Media;
 use crate::object::{Flags, Object};
 use crate::pending::PutName;
 use crate::quarantine::{Quarantined, ReadHold, Readers};
@@ -102,9 +102,7 @@ impl KeyShard {
         let is_alone = self.keys[object].first == id && gone.sibling == NONE;
         let wanted = if is_alone { 0 } else { self.wanted_replicas(object) };
         let first = self.replicas.unchain(self.keys[object].first, id);
-        if first == NONE {
-            self.report_key(KeyChange::Removed, object, id);
-        }
+        self.report_left(object, id, first);
         let lease = match first {
             NONE => self.take_read_lease(object),
             _ => self.read_lease(object),
@@ -128,7 +126,7 @@ impl KeyShard {
         if first == NONE {
             return;
         }
-        self.report_key(KeyChange::Removed, object, first);
+        self.report_gone(object, first, Media::default());
         let lease = self.take_read_lease(object);
         self.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));

@@ -3,7 +3,7 @@
 
 use super::control_shard::ControlShard;
 use perigee_admin::ObjectInfo;
-use perigee_master::{ListedKey, Pattern, Scan};
+use perigee_master::{ListedKey, Medium, Pattern, Scan};
 use perigee_schemas::limits::LISTING_PAGE_BYTES;
 use perigee_schemas::{Status, TenantId};
 use perigee_shard::Environment;
@@ -123,5 +123,6 @@ fn info(listed: &ListedKey<'_>) -> ObjectInfo {
         key: text(key),
         payload_bytes: listed.payload_bytes,
         group: listed.group.map(|group| text(TenantId::split(group.as_bytes()).1)),
+        media: listed.media.iter().map(Medium::name).collect(),
     }
 }

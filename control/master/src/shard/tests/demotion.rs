@@ -77,6 +77,20 @@ impl Stage {
         }
     }
 
+    /// The owner makes the next move that waits for it.
+    pub(super) fn end_next_move(&mut self) {
+        let task = self.shard.take_moves(self.now_ms, OWNER, 1).remove(0);
+        let ended = EndedMoves {
+            client: OWNER,
+            keys: &[&task.key],
+            generations: &[task.target.generation],
+            status: &[0],
+            in_flight: &[false],
+        };
+        self.shard.end_moves(self.now_ms, &ended, &mut self.status);
+        self.shard.check();
+    }
+
     /// Numbers of the segments where a key lies.
     pub(super) fn lies_in(&self, key: &str) -> Vec<u32> {
         self.peek(key).iter().map(|location| location.segment).collect()

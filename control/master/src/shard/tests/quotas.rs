@@ -339,16 +339,7 @@ fn what_is_promoted_needs_room_in_the_quota() {
     assert!(!stage.shard.has_moves(OWNER), "the quota is used up");
     stage.remove(&key("red", "e"), true);
     assert_eq!((stage.get(&a), charged(&ledger, "red")), (0, 4), "it is charged at once");
-    let task = stage.shard.take_moves(stage.now_ms, OWNER, 1).remove(0);
-    let ended = EndedMoves {
-        client: OWNER,
-        keys: &[&task.key],
-        generations: &[task.target.generation],
-        status: &[0],
-        in_flight: &[false],
-    };
-    stage.shard.end_moves(stage.now_ms, &ended, &mut stage.status);
-    stage.shard.check();
+    stage.end_next_move();
     assert_eq!(stage.lies_in(&a), [0, DISK]);
     assert_eq!(charged(&ledger, "red"), 4);
     stage.remove(&a, true);

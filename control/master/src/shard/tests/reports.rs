@@ -1,46 +1,61 @@
 //! What a consumer of key events knows is what the shard has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::demotion::*;
 use super::*;
-use crate::key_events::{KeyChange, KeyEventQueue};
+use crate::key_events::{KeyChange, KeyEventQueue, Medium};
+use crate::settings::PromotionSettings;
 use crate::slab::NONE;
 
 type SizeAndGroup = (u64, Option<Box<str>>);
 
-/// Follows the events of a shard: size and group of each key that was stored and not removed.
+/// Follows the events of a shard: size and group of each key, in each medium, that was stored and
+/// not removed; and which keys those are by the last event of each, whatever its medium.
 pub(super) struct Consumer {
     queue: KeyEventQueue,
-    known: BTreeMap<Box<[u8]>, SizeAndGroup>,
+    known: BTreeMap<(Box<[u8]>, Medium), SizeAndGroup>,
+    keys: BTreeSet<Box<[u8]>>,
 }
 
 impl Consumer {
     pub(super) fn of(shard: &mut KeyShard) -> Self {
         let queue = KeyEventQueue::new(usize::MAX, || {});
         shard.report_to(queue.clone());
-        Self { queue, known: BTreeMap::new() }
+        Self { queue, known: BTreeMap::new(), keys: BTreeSet::new() }
     }
 
     /// Takes the events so far. Panics unless it then knows each key with complete replicas, with
-    /// its size and group, and no other.
+    /// its size, group and media, and no other.
     pub(super) fn catch_up(&mut self, shard: &KeyShard) {
         for event in self.queue.take().events {
             match event.change {
                 KeyChange::Stored => {
-                    self.known.insert(event.key, (event.payload_bytes, event.group));
+                    self.keys.insert(event.key.clone());
+                    let stored = (event.payload_bytes, event.group);
+                    self.known.insert((event.key, event.medium), stored);
                 }
                 KeyChange::Removed => {
-                    assert!(self.known.remove(&event.key).is_some(), "what goes was there");
+                    self.keys.remove(&event.key);
+                    let gone = self.known.remove(&(event.key, event.medium));
+                    assert!(gone.is_some(), "what goes was there");
                 }
             }
         }
         let complete = shard.keys.iter().filter(|(_, object)| object.first != NONE);
         let complete = complete.filter(|(id, object)| !shard.was_never_whole(*id, object.first));
-        let there = complete.map(|(id, object)| {
+        let there = complete.flat_map(|(id, object)| {
             let bytes = shard.bytes_of_object(id, object.first);
-            (object.key().into(), (bytes, shard.groups.name(object.group).map(Into::into)))
+            let group: Option<Box<str>> = shard.groups.name(object.group).map(Into::into);
+            let media = shard.media_of(object.first);
+            media.iter().map(move |medium| {
+                let key: Box<[u8]> = object.key().into();
+                ((key, medium), (bytes, group.clone()))
+            })
         });
         assert_eq!(self.known, there.collect());
+        let known = self.known.keys().map(|(key, _)| key.clone());
+        assert_eq!(self.keys, known.collect(), "by the last event of each key");
     }
 }
 
@@ -77,4 +92,56 @@ fn a_put_that_is_not_ended_is_not_reported() {
     stage.revoke(WRITER, "unfinished");
     assert!(consumer.queue.take().events.is_empty());
     consumer.catch_up(&stage.shard);
+}
+
+/// The events so far: what happened, to which key, in which medium.
+fn said(consumer: &Consumer) -> Vec<(KeyChange, String, Medium)> {
+    let taken = consumer.queue.take().events.into_iter();
+    taken
+        .map(|it| (it.change, String::from_utf8(it.key.into()).expect("text"), it.medium))
+        .collect()
+}
+
+#[test]
+fn a_consumer_learns_which_medium_has_a_key_while_it_goes_to_disk_and_comes_back() {
+    use KeyChange::{Removed, Stored};
+    use Medium::{Disk, Memory};
+    let promotion = Some(PromotionSettings { threshold: 1, queue_limit: 100 });
+    let settings = ShardSettings { promotion, ..with_offload(offload()) };
+    let mut stage = Stage::with(settings, &[1]);
+    stage.mount_disk(DISK);
+    let consumer = Consumer::of(&mut stage.shard);
+    let event = |change, key: &str, medium| (change, key.to_owned(), medium);
+    stage.put_on_disk(&["a"]);
+    let stored = [event(Stored, "a", Memory), event(Stored, "a", Disk)];
+    assert_eq!(said(&consumer), stored);
+    stage.put("b");
+    // What is left is said last, for consumers that ignore media.
+    let evicted =
+        [event(Removed, "a", Memory), event(Stored, "a", Disk), event(Stored, "b", Memory)];
+    assert_eq!(said(&consumer), evicted);
+    stage.remove("b", true);
+    stage.pass(10_000);
+    stage.tick();
+    assert_eq!(said(&consumer), [event(Removed, "b", Memory)]);
+    stage.get("a");
+    stage.end_next_move();
+    assert_eq!(said(&consumer), [event(Stored, "a", Memory)]);
+    stage.pass(10_000);
+    assert_eq!(stage.start_with("a", PAYLOAD_BYTES, &PutConfig::default(), true), 0);
+    assert_eq!(stage.end("a"), 0);
+    let replaced = [
+        event(Removed, "a", Memory),
+        event(Stored, "a", Disk),
+        event(Removed, "a", Disk),
+        event(Stored, "a", Memory),
+    ];
+    assert_eq!(said(&consumer), replaced);
+    stage.tick();
+    for task in stage.take_demotions() {
+        assert_eq!(stage.end_demotion(&task, 0, address(2)), 0);
+    }
+    said(&consumer);
+    stage.remove("a", true);
+    assert_eq!(said(&consumer), [event(Removed, "a", Memory), event(Removed, "a", Disk)]);
 }
