@@ -1,7 +1,7 @@
 """Tensor calls on top of the byte calls; torch is imported when the first of them runs.
 
-An object is a fixed header (`_HEADER`, padded to `HEADER_BYTES`) followed by the tensor's bytes in
-row-major order. Sharded tensors are one object per shard under the key `<key>_tp_<rank>`.
+An object is a header (`_tensor_header`) followed by the tensor's bytes in row-major order. Sharded
+tensors are one object per shard under the key `<key>_tp_<rank>`.
 """
 
 from __future__ import annotations
@@ -9,29 +9,24 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
-import struct
 from typing import Any, Sequence
 
 from ._structured.groups import config_of_positions
+from ._tensor_header import (
+    DTYPES,
+    HEADER_BYTES,
+    MAX_DIMENSIONS,
+    SHORTEST_BYTES,
+    Shard,
+    TensorHeader,
+    read_header,
+    write_header,
+)
 
 logger = logging.getLogger("mooncake.store")
 
-MAGIC = 0x4D4F4F4E
-VERSION = 1
-MAX_DIMENSIONS = 8
-HEADER_BYTES = 256
 MAX_ADDRESS = (1 << 63) - 1
 INVALID_PARAMS = -600
-# magic, version, header bytes, dtype, dimensions, layout (0: whole tensor), shape,
-# data offset, data bytes
-_HEADER = struct.Struct(f"<6I{MAX_DIMENSIONS}q2Q")
-LAYOUT_FULL = 0
-
-# The index is the number in the header.
-DTYPES = (
-    "float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool float16 bfloat16 "
-    "float8_e4m3fn float8_e5m2"
-).split()
 
 
 def _torch() -> Any:
@@ -45,7 +40,7 @@ def tensor_metadata_size() -> int:
     return HEADER_BYTES
 
 
-def pack(tensor: Any) -> tuple[Any, bytes]:
+def pack(tensor: Any, shard: Shard | None = None) -> tuple[Any, bytes]:
     """Return the tensor as contiguous host memory and its header; ValueError if it has no form."""
     torch = _torch()
     if not isinstance(tensor, torch.Tensor):
@@ -56,60 +51,22 @@ def pack(tensor: Any) -> tuple[Any, bytes]:
     if tensor.dim() > MAX_DIMENSIONS:
         raise ValueError(f"tensors of {tensor.dim()} dimensions cannot be stored")
     host = tensor.detach().cpu().contiguous()
-    return host, _header(name, host.shape, host.numel() * host.element_size())
-
-
-def header_of(name: str, shape: Sequence[int]) -> bytes:
-    """Return the header of a tensor with the dtype torch.`name` and this shape; ValueError if it has no form."""
-    if name not in DTYPES or len(shape) > MAX_DIMENSIONS:
-        raise ValueError(f"tensors of {name} with {len(shape)} dimensions cannot be stored")
-    item = _torch().empty(0, dtype=getattr(_torch(), name)).element_size()
-    return _header(name, shape, math.prod(shape) * item)
-
-
-def _header(name: str, shape: Sequence[int], data_bytes: int) -> bytes:
-    padded = [*shape, *[0] * (MAX_DIMENSIONS - len(shape))]
-    dtype, count = DTYPES.index(name), len(shape)
-    start = (MAGIC, VERSION, HEADER_BYTES, dtype, count, LAYOUT_FULL)
-    return _HEADER.pack(*start, *padded, HEADER_BYTES, data_bytes).ljust(HEADER_BYTES, b"\0")
-
-
-def _described(header: Any, size: int) -> tuple | None:
-    """Return dtype, shape, count, first byte and bytes of a tensor that lies in `size` bytes which begin with its
-    header; None if it is none."""
-    torch = _torch()
-    if min(len(memoryview(header)), size) < HEADER_BYTES:
-        return None
-    fields = _HEADER.unpack_from(header)
-    magic, version, _, dtype, dimensions, layout = fields[:6]
-    data_offset, data_bytes = fields[-2:]
-    known = dtype < len(DTYPES) and dimensions <= MAX_DIMENSIONS and layout == LAYOUT_FULL
-    if magic != MAGIC or version != VERSION or not known:
-        return None
-    kind = getattr(torch, DTYPES[dtype])
-    shape = fields[6 : 6 + dimensions]
-    count = 1
-    for length in shape:
-        count *= length
-    item = torch.empty(0, dtype=kind).element_size()
-    if min(shape, default=0) < 0 or count * item != data_bytes:
-        return None
-    if data_offset + data_bytes > size:
-        return None
-    return kind, shape, count, data_offset, data_bytes
+    return host, write_header(name, tuple(host.shape), shard)
 
 
 def unpack(buffer: Any) -> Any:
     """Return a tensor over the bytes of `buffer`; None if they are no stored tensor."""
     torch = _torch()
-    found = _described(buffer, len(memoryview(buffer)))
+    held = memoryview(buffer)
+    found = read_header(held[:HEADER_BYTES], held.nbytes)
     if found is None:
         return None
-    kind, shape, count, data_offset, _ = found
-    if count == 0:
-        return torch.empty(shape, dtype=kind)
-    flat = torch.frombuffer(buffer, dtype=kind, offset=data_offset, count=count)
-    return flat.reshape(shape)
+    kind = getattr(torch, found.dtype)
+    if found.data_bytes == 0:
+        return torch.empty(found.shape, dtype=kind)
+    count = math.prod(found.shape)
+    flat = torch.frombuffer(buffer, dtype=kind, offset=found.data_offset, count=count)
+    return flat.reshape(found.shape)
 
 
 def serialize_tensor(tensor: Any) -> tuple[bytes, int, int, Any]:
@@ -154,7 +111,12 @@ class TensorCalls:
     """
 
     def _put_tensors(
-        self, keys: Sequence[str], tensors: Sequence[Any], config: Any, replace: bool = False
+        self,
+        keys: Sequence[str],
+        tensors: Sequence[Any],
+        config: Any,
+        replace: bool = False,
+        shards: Sequence[Shard | None] | None = None,
     ) -> list[int]:
         if len(keys) != len(tensors):
             return [INVALID_PARAMS] * len(keys)
@@ -163,7 +125,7 @@ class TensorCalls:
         alive, positions, addresses, sizes = [], [], [], []
         for index, tensor in enumerate(tensors):
             try:
-                host, packed = pack(tensor)
+                host, packed = pack(tensor, None if shards is None else shards[index])
             except ValueError as error:
                 logger.error("Tensor of key %r: %s", keys[index], error)
                 continue
@@ -195,36 +157,43 @@ class TensorCalls:
         except (AttributeError, IndexError, RuntimeError) as error:
             logger.error("Tensor of key %r cannot be split: %s", key, error)
             return INVALID_PARAMS
-        keys = [shard_key(key, rank) for rank in range(tp_size)]
-        return next((code for code in self._put_tensors(keys, shards, config) if code), 0)
+        whole, ranks = tuple(tensor.shape), range(tp_size)
+        parts = [Shard(whole, rank, tp_size, split_dim) for rank in ranks]
+        keys = [shard_key(key, rank) for rank in ranks]
+        codes = self._put_tensors(keys, shards, config, shards=parts)
+        return next((code for code in codes if code), 0)
 
     def _view_of(self, address: int, size: int) -> Any:
         """Return a tensor over the header and data at an address, where they are; None if they are none."""
-        if address <= 0 or size < HEADER_BYTES or address + size > MAX_ADDRESS:
+        if address <= 0 or size < SHORTEST_BYTES or address + size > MAX_ADDRESS:
             return None
         device = self._device_of(address, size)
         if device is None:
             return unpack(memory(address, size))
         if device < 0:
             return None
-        header = self._load(address, HEADER_BYTES)
-        found = None if header is None else _described(header, size)
+        found = self._header_at(address, size)
         if found is None:
             return None
         torch = _torch()
-        kind, shape, count, data_offset, data_bytes = found
-        if count == 0:
-            return torch.empty(shape, dtype=kind)
+        kind = getattr(torch, found.dtype)
+        if found.data_bytes == 0:
+            return torch.empty(found.shape, dtype=kind)
         whole = torch.as_tensor(_DeviceBytes(address, size), device=f"cuda:{device}")
-        return whole[data_offset : data_offset + data_bytes].view(kind).reshape(shape)
+        data = whole[found.data_offset : found.data_offset + found.data_bytes]
+        return data.view(kind).reshape(found.shape)
+
+    def _header_at(self, address: int, size: int) -> TensorHeader | None:
+        header = self._load(address, min(size, HEADER_BYTES))
+        return None if header is None else read_header(header, size)
 
     def _host_view_of(self, address: int, size: int) -> Any:
         """As `_view_of`, in memory of this host: a copy if they are elsewhere."""
-        if address > 0 and HEADER_BYTES <= size <= MAX_ADDRESS - address:
+        if address > 0 and SHORTEST_BYTES <= size <= MAX_ADDRESS - address:
             if self._device_of(address, size) is not None:
-                header = self._load(address, HEADER_BYTES)
-                found = None if header is None else _described(header, size)
-                copy = None if found is None else self._load(address, found[3] + found[4])
+                found = self._header_at(address, size)
+                end = 0 if found is None else found.data_offset + found.data_bytes
+                copy = None if found is None else self._load(address, end)
                 return None if copy is None else unpack(bytearray(copy))
         return self._view_of(address, size)
 

@@ -80,7 +80,7 @@ def main():
         seen = read(key, target, ROOM)
         assert of_device(target, len(block)) == block
         assert seen.memory["data"] == (target, False) and seen.device == "cuda:3"
-        assert seen.part == slice(256, 256 + 240) and seen.kind is torch.float32
+        assert seen.part == slice(304, 304 + 240) and seen.kind is torch.float32
         assert seen.shape == (6, 10)
     assert store.get_tensor_into("none", target, ROOM) is None
     end = base + (64 << 20)

@@ -3,10 +3,14 @@
 import numpy
 
 
+#: What holds the bits of a dtype that numpy does not have.
+HOLDERS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+
+
 class DType:
     def __init__(self, name):
         self.name = name
-        self.numpy = numpy.dtype(name)
+        self.numpy = numpy.dtype(HOLDERS.get(name, name))
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -38,7 +42,8 @@ class Tensor:
         return self
 
     def contiguous(self):
-        return Tensor(numpy.ascontiguousarray(self.array), self.dtype)
+        array = numpy.ascontiguousarray(self.array).reshape(self.array.shape)
+        return Tensor(array, self.dtype)
 
     def reshape(self, shape):
         return Tensor(self.array.reshape(shape), self.dtype)
@@ -48,13 +53,21 @@ class Tensor:
             raise IndexError(dim)
         return [Tensor(part, self.dtype) for part in numpy.array_split(self.array, count, dim)]
 
+    def is_contiguous(self):
+        return self.array.flags.c_contiguous
+
+    def view(self, dtype):
+        return Tensor(self.array.view(dtype.numpy), dtype)
+
     def copy_(self, other):
         self.array[...] = other.array
 
 
-float32, float64, int64, uint8, complex64 = map(
-    DType, ("float32", "float64", "int64", "uint8", "complex64")
-)
+DTYPES = (
+    "float32 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool float16 bfloat16 "
+    "float8_e4m3fn float8_e5m2 complex64"
+).split()
+globals().update({name: DType(name) for name in DTYPES})
 
 
 def empty(shape, dtype):
@@ -63,6 +76,10 @@ def empty(shape, dtype):
 
 def frombuffer(buffer, dtype, offset, count):
     return Tensor(numpy.frombuffer(buffer, dtype.numpy, count, offset), dtype)
+
+
+def from_numpy(array):
+    return Tensor(array, globals()[str(array.dtype)])
 
 
 def arange(count, dtype):

@@ -132,7 +132,7 @@ class MemberReader:
             return destination if value is None else value
         ranges = _tensor_ranges(name, payload, spec, rows)
         shape = (len(rows), *spec["shape"][1:])
-        header = _tensor.header_of(spec["dtype"].removeprefix("torch."), shape)
+        header = _tensor.write_header(spec["dtype"].removeprefix("torch."), shape)
         data = sum(length for _, length in ranges)
         _fits(name, destination.size, len(header) + data)
         ctypes.memmove(destination.ptr, header, len(header))
