@@ -95,6 +95,22 @@ class FakeStore:
     def _gather(self, addresses, sizes):
         return b"".join(map(ctypes.string_at, addresses, sizes))
 
+    def get_into_ranges(self, addresses, all_keys, all_targets, all_sources, all_sizes):
+        read = []
+        for row in zip(addresses, all_keys, all_targets, all_sources, all_sizes):
+            address, *columns = row
+            read.append([self._read_ranges(address, *it) for it in zip(*columns)])
+        return read
+
+    def _read_ranges(self, address, key, targets, sources, sizes):
+        value, codes = self.values.get(key), []
+        for target, source, size in zip(targets, sources, sizes):
+            held = value is not None and source + size <= len(value)
+            if held:
+                ctypes.memmove(address + target, value[source : source + size], size)
+            codes.append(size if held else -704)
+        return codes
+
     def put_from(self, key, address, size, config=None):
         return self.put(key, ctypes.string_at(address, size))
 

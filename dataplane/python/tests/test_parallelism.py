@@ -244,5 +244,92 @@ def test_what_one_object_holds_is_read_into_memory_at_once(store, monkeypatch):
     assert read == [["k_tp_1"]]
 
 
+def test_parts_of_another_split_are_read_to_their_places_without_a_copy(store, monkeypatch):
+    put_parts(store, size=3)
+    memory = ctypes.create_string_buffer(HEADER_BYTES + 1000)
+    ranges = []
+    into = store.get_into_ranges
+    monkeypatch.setattr(store, "get_into_ranges", lambda *it: ranges.append(it) or into(*it))
+    for read_whole in ("batch_get_buffer", "batch_get_into"):
+        monkeypatch.setattr(store, read_whole, lambda *_: pytest.fail("a part was read whole"))
+    target = ReadTarget("shard", split(1, 2))
+    address = ctypes.addressof(memory)
+    found = store.get_tensor_with_parallelism_into("k", address, len(memory), target)
+    assert torch.equal(found, shard(1, 2))
+    # Headers of all parts, then only the rows that are wanted.
+    (_, headers, *_), (addresses, keys, targets, sources, sizes) = ranges
+    assert headers == [["k_tp_0", "k_tp_1", "k_tp_2"]]
+    # The headers are read once more with the data, so that both are of one version.
+    assert (addresses[1:], keys) == ([address], [*headers, ["k_tp_1", "k_tp_2"]])
+    row = 8 * 4
+    assert sources[1] == [[HEADER_BYTES + row], [HEADER_BYTES]]
+    assert targets[1] == [[HEADER_BYTES], [HEADER_BYTES + row]]
+    assert sizes[1] == [[row], [2 * row]]
+    assert store.get_tensor_with_parallelism_into("k", address, HEADER_BYTES, target) is None
+
+
+@pytest.mark.parametrize("few", [0, 1 << 12])
+def test_any_box_of_any_tensor_is_put_together(store, monkeypatch, few):
+    monkeypatch.setattr("mooncake._read_plan.FEW_PIECES", few)
+    whole = torch.arange(4 * 6 * 10, dtype=torch.float32).reshape((4, 6, 10))
+    memory = ctypes.create_string_buffer(HEADER_BYTES + 4096)
+    for size, dim in [(2, 0), (3, 1), (5, 2), (4, 0)]:
+        key = f"k-{size}-{dim}"
+        for rank in range(size):
+            part = whole.tensor_split(size, dim)[rank].contiguous()
+            assert store.put_tensor_with_parallelism(key, part, split(rank, size, dim)) == 0
+        for to_size, to_dim in [(1, 0), (2, 0), (2, 1), (6, -2), (2, 2), (10, -1)]:
+            for rank in range(to_size):
+                target = ReadTarget("shard", split(rank, to_size, to_dim))
+                wanted = whole.tensor_split(to_size, to_dim)[rank].contiguous()
+                got = store.get_tensor_with_parallelism(key, target)
+                assert torch.equal(got, wanted), (size, dim, to_size, to_dim, rank)
+                row = (key, ctypes.addressof(memory), len(memory), target)
+                assert torch.equal(store.get_tensor_with_parallelism_into(*row), wanted)
+
+
+def test_parts_that_do_not_fit_together_are_no_tensor(store):
+    put_parts(store)
+    assert store.upsert_tensor("k_tp_1", torch.arange(8, dtype=torch.float32)) == 0
+    assert store.get_tensor_with_parallelism("k", ReadTarget("full")) is None
+    assert store.remove("k_tp_1", True) == 0
+    assert store.get_tensor_with_parallelism("k", ReadTarget("full")) is None
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_part_that_is_replaced_while_it_is_read_gives_no_mixture(store, monkeypatch, times):
+    put_parts(store)
+    into, calls = store.get_into_ranges, []
+
+    def read(*columns):
+        if len(columns[0]) == 2 and len(calls) < times:
+            calls.append(columns)
+            # As many bytes, but other rows: what was planned is not there any more.
+            for rank in range(2):
+                part = grid().reshape((12, 4) if len(calls) % 2 else (6, 8)).tensor_split(2, 0)
+                assert store.upsert_tensor(f"k_tp_{rank}", part[rank].contiguous()) == 0
+        return into(*columns)
+
+    monkeypatch.setattr(store, "get_into_ranges", read)
+    found = store.get_tensor_with_parallelism("k", ReadTarget("full"))
+    if times == 1:
+        assert torch.equal(found, grid().reshape((12, 4)))
+    else:
+        assert found is None
+
+
+def test_a_batch_reads_all_whole_objects_in_one_call(store, monkeypatch):
+    for key in "abc":
+        assert store.put_tensor(key, grid()) == 0
+    put_parts(store)
+    calls = []
+    read = store.batch_get_tensor
+    monkeypatch.setattr(store, "batch_get_tensor", lambda keys: calls.append(keys) or read(keys))
+    targets = [None, ReadTarget("full"), None, ReadTarget("shard")]
+    found = store.batch_get_tensor_with_parallelism(["a", "k", "c", "b"], targets)
+    assert [torch.equal(it, grid()) for it in found[:3]] == [True] * 3 and found[3] is None
+    assert calls == [["a", "c"]]
+
+
 def test_features_that_are_not_built_say_so():
     assert MooncakeDistributedNoFRegister().real_register("nqn") == -1012
