@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
-from typing import Any, Sequence
+from functools import cached_property
+from typing import Any, Callable, Mapping, Sequence
 
 from aiohttp import web
 
@@ -22,9 +24,11 @@ from ._store_service.arguments import (
     DEFAULT_HOST,
     DEFAULT_MAX_WAIT_S,
     DEFAULT_PORT,
+    config_of,
     load_config,
     parse_arguments,
 )
+from ._store_service.fields import shm_path as _shm_name_to_path  # noqa: F401
 from ._store_service.object_routes import ObjectRoutes
 from ._store_service.requests import MAX_BODY_BYTES, BodyBudget, guarded
 from ._store_service.segment_routes import SegmentRoutes
@@ -38,25 +42,46 @@ SETUP_RETRY_S = 1.0
 
 
 class MooncakeStoreService:
-    """One store client and the HTTP routes that call it."""
+    """One store client and the HTTP routes that call it.
+
+    `config_path` is a file, a `MooncakeConfig`, or None for the environment; `cli_config` has
+    values that come before those.
+    """
 
     def __init__(
         self,
-        config: MooncakeConfig,
+        config_path: str | os.PathLike[str] | MooncakeConfig | None = None,
+        cli_config: Mapping[str, Any] | None = None,
+        *,
         store: Any = None,
         host: str = DEFAULT_HOST,
         port: int = DEFAULT_PORT,
         drain: StopDrain | None = None,
     ) -> None:
+        config = config_of(config_path, dict(cli_config or {}))
         self.config = config
         self.store = MooncakeDistributedStore() if store is None else store
         self.host = host
         self.port = port
         self.drain = drain
         self.bodies = BodyBudget()
-        self._objects = ObjectRoutes(self.store)
-        self._segments = SegmentRoutes(self.store, config.protocol)
         self._runner: web.AppRunner | None = None
+
+    @cached_property
+    def _objects(self) -> ObjectRoutes:
+        return ObjectRoutes(self.store)
+
+    @cached_property
+    def _segments(self) -> SegmentRoutes:
+        return SegmentRoutes(self.store, self.config.protocol)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the handler of a route under Mooncake's name, for applications of the caller's own."""
+        if name.startswith("handle_"):
+            for _, _, title, handler in (*self._objects.table(), *self._segments.table()):
+                if name == f"handle_{title.lower()}":
+                    return guarded(title, handler)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def setup_arguments(self) -> dict[str, Any]:
         """Return the dict that `setup` is called with."""
@@ -95,6 +120,27 @@ class MooncakeStoreService:
                 return False
             logger.warning("Store setup failed with code %d, trying again", code)
             await asyncio.sleep(min(SETUP_RETRY_S, remaining))
+
+    async def start_store_service(
+        self, max_wait_time: float = DEFAULT_MAX_WAIT_S, shutdown_event: asyncio.Event | None = None
+    ) -> bool:
+        """As `start_store`, under Mooncake's name; False also when the event is set while it tries."""
+        starting = asyncio.create_task(self.start_store(max_wait_time))
+        if shutdown_event is None:
+            return await starting
+        stopping = asyncio.create_task(shutdown_event.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        is_stopped = shutdown_event.is_set()
+        for task in (starting, stopping):
+            if is_stopped or task is stopping:
+                task.cancel()
+        return False if is_stopped else await starting
+
+    async def start_http_service(self, port: int = DEFAULT_PORT) -> bool:
+        """Listen on a port, as Mooncake's method; raise `OSError` if it is taken."""
+        self.port = port
+        await self.start_http()
+        return True
 
     def application(self) -> web.Application:
         """Return the HTTP application with all routes."""
@@ -139,6 +185,21 @@ def drain_of(options: argparse.Namespace, number: signal.Signals) -> StopDrain |
     return StopDrain(seconds, options.master_metrics_port, is_asked)
 
 
+def _install_shutdown_signal_handlers(
+    loop: asyncio.AbstractEventLoop,
+    shutdown_event: asyncio.Event,
+    noticed: Callable[[signal.Signals], None] = lambda _number: None,
+) -> None:
+    """Set the event at SIGINT and SIGTERM, after `noticed` has heard which one it was."""
+
+    def stop(number: signal.Signals) -> None:
+        noticed(number)
+        shutdown_event.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+
+
 async def serve(options: argparse.Namespace) -> int:
     """Run the service until SIGINT or SIGTERM; returns the exit status."""
     config = load_config(options.config, options.define)
@@ -146,12 +207,10 @@ async def serve(options: argparse.Namespace) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def stop(number: signal.Signals) -> None:
+    def noticed(number: signal.Signals) -> None:
         service.drain = drain_of(options, number)
-        stopping.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
+    _install_shutdown_signal_handlers(loop, stopping, noticed)
     starting = asyncio.create_task(service.start_store(options.max_wait_time))
     interrupted = asyncio.create_task(stopping.wait())
     try:

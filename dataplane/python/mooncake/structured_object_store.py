@@ -12,6 +12,9 @@ from ._structured.handle import (
     is_dataproto_ref_handle,
 )
 from ._structured.inference import MISSING, infer_structure
+from ._structured.inference import choose_codec as _choose_leaf_codec
+from ._structured.inference import escape_key as _escape_key
+from ._structured.manifest import decode as _decode_manifest
 from ._structured.model import DEFAULT_CHUNK_BYTES as DEFAULT_BUNDLE_CHUNK_BYTES
 from ._structured.model import (
     BundleStore,
@@ -25,6 +28,7 @@ from ._structured.model import (
     StructuredObjectReadSpec,
     StructuredObjectResult,
 )
+from ._structured.sources import ScatteredPayload as _MultiBufferPayload
 from ._structured.sources import raw_destination, tensor_object_buffer
 from ._structured.transfer import MooncakeBundleTransfer
 from ._structured.writer import PARALLEL_MIN_BYTES as AUTO_PARALLEL_MIN_BYTES

@@ -25,7 +25,8 @@ CONFIG = {
 
 
 def make_service(store=None):
-    return MooncakeStoreService(MooncakeConfig.from_mapping(CONFIG), store or FakeStore())
+    config = MooncakeConfig.from_mapping(CONFIG)
+    return MooncakeStoreService(config, store=store or FakeStore())
 
 
 def ask(requests, store=None):
@@ -148,6 +149,42 @@ def test_setup_is_called_with_the_native_names():
     assert arguments["global_segment_size"] == 16 << 20 and arguments["rdma_devices"] == ""
 
 
+def test_a_service_is_made_of_a_file_or_the_environment_as_mooncakes(monkeypatch, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG | {"tenant_id": "of-file"}))
+    assert MooncakeStoreService(str(path)).config.tenant_id == "of-file"
+    service = MooncakeStoreService(path, {"tenant_id": "of-caller"})
+    assert service.config.tenant_id == "of-caller"
+    assert service.config.global_segment_size == 16 << 20
+    with pytest.raises(OSError):
+        MooncakeStoreService(str(tmp_path / "none.json"))
+    monkeypatch.delenv("MOONCAKE_CONFIG_PATH", raising=False)
+    monkeypatch.setenv("MOONCAKE_MASTER", "10.0.0.1:50051")
+    assert MooncakeStoreService().config.master_server_address == "10.0.0.1:50051"
+
+
+def test_mooncakes_names_start_the_service_and_an_event_ends_the_start(monkeypatch):
+    monkeypatch.setattr(service_module, "SETUP_RETRY_S", 0.001)
+
+    async def run():
+        store = FakeStore()
+        service = make_service(store)
+        service.host = "127.0.0.1"
+        assert await service.start_store_service(1)
+        assert await service.start_http_service(0)
+        await service.stop()
+        assert store.closed
+        waiting = make_service(FakeStore(setup_codes=[-900] * 100_000))
+        event = asyncio.Event()
+        starting = asyncio.create_task(waiting.start_store_service(60, event))
+        await asyncio.sleep(0)
+        event.set()
+        assert not await starting
+        assert await make_service().start_store_service(1, asyncio.Event())
+
+    asyncio.run(run())
+
+
 def test_setup_is_tried_again_until_it_works(monkeypatch):
     monkeypatch.setattr(service_module, "SETUP_RETRY_S", 0.001)
     store = FakeStore(setup_codes=[-900, -900, 0])
@@ -184,7 +221,9 @@ def run_and_stop(drain, requests=(), **config):
 
     async def run():
         settings = MooncakeConfig.from_mapping(CONFIG | config)
-        service = MooncakeStoreService(settings, store, "127.0.0.1", 0, drain)
+        service = MooncakeStoreService(
+            settings, store=store, host="127.0.0.1", port=0, drain=drain
+        )
         await service.start_store(1)
         await service.start_http()
         async with TestClient(TestServer(service.application())) as client:

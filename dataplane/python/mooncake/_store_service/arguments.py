@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from dataclasses import fields
-from typing import Sequence
+from typing import Any, Sequence
 
 from .. import MOONCAKE_VERSION, __version__
 from ..mooncake_config import MooncakeConfig, parse_port
@@ -82,17 +83,30 @@ def _seconds(text: str) -> float:
 
 def load_config(path: str | None, defines: Sequence[str]) -> MooncakeConfig:
     """Return the configuration of a file, or of the environment, with `key=value` overrides."""
-    overrides = dict(_split_define(define) for define in defines)
-    if path:
-        with open(path, encoding="utf-8") as source:
-            values = json.load(source)
+    return config_of(path or None, dict(_split_define(define) for define in defines))
+
+
+def config_of(
+    source: str | os.PathLike[str] | MooncakeConfig | None, overrides: dict[str, Any]
+) -> MooncakeConfig:
+    """Return the configuration of a file, or of the environment, or a given one, with overrides."""
+    if isinstance(source, MooncakeConfig):
+        return _changed(source, overrides)
+    if source is not None:
+        with open(source, encoding="utf-8") as opened:
+            values = json.load(opened)
         if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold one JSON object")
+            raise ValueError(f"{source} must hold one JSON object")
         return MooncakeConfig.from_mapping(values | overrides)
     required = ("local_hostname", "metadata_server", "master_server_address")
     if all(field in overrides for field in required):
         return MooncakeConfig.from_mapping(overrides)
-    config = MooncakeConfig.load_from_env()
+    return _changed(MooncakeConfig.load_from_env(), overrides)
+
+
+def _changed(config: MooncakeConfig, overrides: dict[str, Any]) -> MooncakeConfig:
+    if not overrides:
+        return config
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     return MooncakeConfig.from_mapping(values | overrides)
 

@@ -84,18 +84,23 @@ def optional_text(body: dict[str, Any], field: str, default: str) -> str:
 
 def require_shm_path(body: dict[str, Any]) -> str:
     """Return the path of the shared-memory object `name`; no name leaves the folder."""
-    name = body.get("name")
-    if not isinstance(name, str):
+    path = shm_path(body.get("name"))
+    if path is None or not is_positive_int(body.get("size")):
         raise RequestError("Missing or invalid name or size")
+    return path
+
+
+def shm_path(name: Any) -> str | None:
+    """Return the path of a shared-memory object; None if it can have no such name."""
+    if not isinstance(name, str):
+        return None
     wrong = (
         not name.strip("/.")
         or len(name) > MAX_SHM_NAME
         or "/" in name.removeprefix("/")
         or "\0" in name
     )
-    if wrong or not is_positive_int(body.get("size")):
-        raise RequestError("Missing or invalid name or size")
-    return SHM_FOLDER + name.removeprefix("/")
+    return None if wrong else SHM_FOLDER + name.removeprefix("/")
 
 
 def require_memory_path(body: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ class SegmentRoutes:
             raise RequestError(f"Mount failed, ret={result['ret']}", 500)
         self.has_lent = True
         answer = {"status": "success", "segment_ids": result["segment_ids"]}
-        return web.json_response(answer | {"allocated_size": size})
+        return web.json_response(answer | {"allocated_size": result.get("allocated_size", size)})
 
     async def handle_unmount(self, request: web.Request) -> web.Response:
         """POST /api/unmount {segment_ids, grace_period_seconds}: withdraw and free."""
@@ -122,7 +122,8 @@ class SegmentRoutes:
 
     async def handle_unmount_disk(self, request: web.Request) -> web.Response:
         """POST /api/unmount_local_disk: withdraw the SSD tier."""
-        body = await read_object(request) if request.can_read_body else {}
+        has_body = getattr(request, "can_read_body", True)
+        body = await read_object(request) if has_body else {}
         grace = optional_grace(body)
         code = await asyncio.to_thread(self._store.unmount_local_disk_segment, grace)
         if code != 0:
