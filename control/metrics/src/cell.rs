@@ -115,6 +115,28 @@ impl HistogramTotals {
         Self { counts, sum, exemplars: BucketExemplars::default() }
     }
 
+    /// How many values there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The upper bound of the bucket in which a part of all values ends, of the last one its lower
+    /// bound. `None` without values.
+    #[must_use]
+    pub fn quantile(&self, buckets: &Buckets, part: f64) -> Option<u64> {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate needs no more than 53 bits")]
+        let wanted = self.count() as f64 * part;
+        let mut seen = 0.0;
+        let place = self.counts.iter().position(|count| {
+            #[expect(clippy::cast_precision_loss, reason = "as above")]
+            let count = *count as f64;
+            seen += count;
+            count > 0.0 && seen >= wanted
+        })?;
+        buckets.bounds.get(place).or(buckets.bounds.last()).copied()
+    }
+
     /// Adds the numbers of another writer.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);

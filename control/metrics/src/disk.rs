@@ -3,7 +3,8 @@
 
 use crate::catalogue::buckets::{CLIENT_LATENCY_US, QUARTER_DURATIONS};
 use crate::cell::{Histogram, HistogramTotals};
-use crate::exposition::Samples;
+use crate::exposition::{Samples, SummaryTotals};
+use crate::family::QUANTILES;
 use perigee_schemas::DiskHealth;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct DiskNumbers {
     /// Times of writes and syncs.
     pub write_times: DiskTimes,
 }
+
+const NS_PER_US: f64 = 1e3;
 
 /// The power of two of nanoseconds that is counted finer first.
 const FIRST_POWER: usize = 10;
@@ -144,6 +147,7 @@ impl Samples {
         self.value(&operations, &[], sum.times.operations());
         self.value(&format!("mooncake_ssd_{part}_bytes_total"), &[], sum.bytes);
         self.histogram(&format!("mooncake_ssd_{part}_latency_us"), &[], &sum.times.us);
+        self.summary(&format!("mooncake_ssd_{part}_latency_summary_us"), &[], &sum.summary_us());
     }
 }
 
@@ -158,6 +162,16 @@ impl DiskSum {
     fn add(&mut self, times: &DiskTimes, bytes: u64) {
         self.bytes += bytes;
         self.times.us.merge(&times.us);
+        self.times.ns.merge(&times.ns);
+    }
+
+    /// Quantiles in microseconds.
+    fn summary_us(&self) -> SummaryTotals {
+        let ns = &self.times.ns;
+        #[expect(clippy::cast_precision_loss, reason = "a shown time needs no more than 53 bits")]
+        let us = |ns: u64| ns as f64 / NS_PER_US;
+        let quantile = |part| ns.quantile(&QUARTER_DURATIONS, part).map(us);
+        SummaryTotals { quantiles: QUANTILES.map(quantile), sum: us(ns.sum), count: ns.count() }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -208,6 +222,10 @@ mod tests {
             "mooncake_ssd_total_bytes_total 1140",
             "mooncake_ssd_total_latency_us_count 8",
             "mooncake_ssd_write_latency_us_bucket{le=\"50.000000\"} 2",
+            "mooncake_ssd_read_latency_summary_us{quantile=\"0.500000\"} 40.96",
+            "mooncake_ssd_read_latency_summary_us{quantile=\"0.990000\"} 655.36",
+            "mooncake_ssd_total_latency_summary_us_sum 2560",
+            "mooncake_ssd_total_latency_summary_us_count 8",
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line} in {text}");
         }
@@ -229,6 +247,9 @@ mod tests {
     fn a_client_without_disks_serves_mooncakes_families_as_zero() {
         let text = samples(&[]).render();
         assert!(text.contains("\nmooncake_ssd_read_ops_total 0\n"), "{text}");
+        assert!(text.contains("\n# TYPE mooncake_ssd_read_latency_summary_us summary\n"), "{text}");
+        let none = "\nmooncake_ssd_read_latency_summary_us{quantile=\"0.900000\"} NaN\n";
+        assert!(text.contains(none), "{text}");
         assert!(!text.contains("perigee_disk_state{"));
     }
 }

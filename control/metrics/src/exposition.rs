@@ -8,7 +8,8 @@ use crate::catalogue;
 use crate::cell::HistogramTotals;
 use crate::family::{Family, MetricKind, MetricSource};
 use crate::limits::LABEL_SETS_MAX;
-use lines::{exemplar_texts, histogram_lines, label_text};
+pub use lines::SummaryTotals;
+use lines::{exemplar_texts, histogram_lines, label_text, summary_lines};
 pub use pieces::Pieces;
 use pieces::Rows;
 use std::collections::BTreeMap;
@@ -82,7 +83,20 @@ impl Samples {
                 self.exemplars.extend(exemplars.map(|(line, text)| ((index, first + line), text)));
                 self.push(index, histogram_lines(family, buckets, labels, totals));
             }
-            MetricKind::Counter | MetricKind::Gauge => self.refused.push(name.to_owned()),
+            MetricKind::Counter | MetricKind::Gauge | MetricKind::Summary => {
+                self.refused.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Adds a summary; `labels` as for [`Samples::value`].
+    pub fn summary(&mut self, name: &str, labels: &[&str], totals: &SummaryTotals) {
+        let Some((index, family)) = self.family(name, labels) else {
+            return;
+        };
+        match family.kind {
+            MetricKind::Summary => self.push(index, summary_lines(family, labels, totals)),
+            _ => self.refused.push(name.to_owned()),
         }
     }
 

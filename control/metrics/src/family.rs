@@ -44,7 +44,12 @@ pub enum MetricKind {
     Gauge,
     /// Distribution.
     Histogram(&'static Buckets),
+    /// Quantiles of a distribution, [`QUANTILES`].
+    Summary,
 }
+
+/// The quantiles of a summary, Mooncake's.
+pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
 impl MetricKind {
     /// The word of the `# TYPE` line.
@@ -54,6 +59,7 @@ impl MetricKind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram(_) => "histogram",
+            Self::Summary => "summary",
         }
     }
 }
@@ -159,6 +165,12 @@ impl Family {
         help: &'static str,
     ) -> Self {
         Self { kind: MetricKind::Histogram(buckets), ..Self::counter(name, unit, help) }
+    }
+
+    /// A summary of the master with one of Mooncake's names.
+    #[must_use]
+    pub const fn summary(name: &'static str, unit: &'static str, help: &'static str) -> Self {
+        Self { kind: MetricKind::Summary, ..Self::counter(name, unit, help) }
     }
 
     /// Sets the label names.

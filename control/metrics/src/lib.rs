@@ -22,7 +22,7 @@ pub use client::{ClientCall, ClientCells};
 pub use disk::{DiskNumbers, DiskTimes};
 pub use document::catalogue_markdown;
 pub use exemplar::{BucketExemplars, Exemplar};
-pub use exposition::Samples;
+pub use exposition::{Samples, SummaryTotals};
 pub use family::{Buckets, Family, MetricKind, MetricSource, Stability};
 pub use master::{
     BuildInfo, CallTotals, MasterCells, MasterNumbers, SegmentNumbers, TenantNumbers,

@@ -132,6 +132,24 @@ pub(super) const MOONCAKE: &[Family] = &[
         "SSD reads and writes",
     )
     .of_client(),
+    Family::summary(
+        "mooncake_ssd_read_latency_summary_us",
+        "microseconds",
+        "Quantiles of SSD reads since the start",
+    )
+    .of_client(),
+    Family::summary(
+        "mooncake_ssd_write_latency_summary_us",
+        "microseconds",
+        "Quantiles of SSD writes since the start",
+    )
+    .of_client(),
+    Family::summary(
+        "mooncake_ssd_total_latency_summary_us",
+        "microseconds",
+        "Quantiles of SSD reads and writes since the start",
+    )
+    .of_client(),
 ];
 
 pub(super) const OWN: &[Family] = &[

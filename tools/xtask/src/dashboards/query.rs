@@ -6,7 +6,7 @@ use perigee_metrics::family::{Family, MetricKind};
 use std::collections::BTreeSet;
 
 /// Labels that a scrape or a histogram adds.
-const ADDED: [&str; 4] = ["instance", "job", "le", "cluster"];
+const ADDED: [&str; 5] = ["instance", "job", "le", "quantile", "cluster"];
 const OURS: [&str; 3] = ["perigee_", "master_", "mooncake_"];
 /// What Prometheus itself records of each target.
 const UP: &str = "up";
@@ -55,14 +55,21 @@ pub(super) fn check(expr: &str, recorded: &BTreeSet<String>) -> Vec<String> {
     findings
 }
 
-/// The family of a sample's name, which for histograms has an ending of its own.
+/// The family of a sample's name, which for histograms has an ending of its own, and for summaries
+/// may have one.
 pub(super) fn family(sample: &str) -> Option<&'static Family> {
     if let Some((_, family)) = catalogue::find(sample) {
         return (!matches!(family.kind, MetricKind::Histogram(_))).then_some(family);
     }
-    let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| sample.strip_suffix(end))?;
+    let ends = ["_bucket", "_sum", "_count"];
+    let (base, end) = ends.iter().find_map(|end| Some((sample.strip_suffix(end)?, *end)))?;
     let (_, family) = catalogue::find(base)?;
-    matches!(family.kind, MetricKind::Histogram(_)).then_some(family)
+    let has_it = match family.kind {
+        MetricKind::Histogram(_) => true,
+        MetricKind::Summary => end != "_bucket",
+        MetricKind::Counter | MetricKind::Gauge => false,
+    };
+    has_it.then_some(family)
 }
 
 pub(super) fn without_strings(expr: &str) -> String {
