@@ -61,7 +61,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-fn read_bounded(path: &Path) -> Result<String, FlagError> {
+pub(crate) fn read_bounded(path: &Path) -> Result<String, FlagError> {
     let unreadable = |error: std::io::Error| FlagError::FileUnreadable {
         path: path.to_owned(),
         cause: error.to_string(),

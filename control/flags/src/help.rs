@@ -3,14 +3,16 @@
 use crate::flag::{ALLOW_UNBUILT, Flag, FlagSupport};
 use crate::limits::HELP_COLUMNS;
 use crate::program::{CONFIG_PATH, Program};
+use crate::value::shortened;
 use std::fmt::Write as _;
 
 /// The version of Mooncake whose programs, flags, routes and Python calls ours are.
 pub const MOONCAKE_VERSION: &str = "0.3.13";
 
 /// What every program answers beside its flags.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("help", "This list; also -h, -helpshort, -helpfull and -helppackage"),
+    ("helpmatch", "The settings in whose lines a word occurs: -helpmatch=WORD; also -helpon"),
     ("version", "Name and version"),
 ];
 
@@ -27,6 +29,19 @@ pub(crate) fn help_text(program: &Program) -> String {
     text.push_str("\n  Asked instead of starting:\n");
     for (name, meaning) in BUILT_IN {
         wrap_into(&mut text, 4, &format!("-{name} ({meaning})"));
+    }
+    text
+}
+
+/// Text of `--helpmatch`: the flags in whose lines a word occurs.
+pub(crate) fn help_on(program: &Program, word: &str) -> String {
+    let wanted = word.to_lowercase();
+    let lines = program.flags().map(describe);
+    let found = lines.filter(|line| line.to_lowercase().contains(&wanted));
+    let mut text = String::new();
+    found.for_each(|line| wrap_into(&mut text, 2, &line));
+    if text.is_empty() {
+        return format!("No setting of {} speaks of `{}`\n", program.name, shortened(word));
     }
     text
 }

@@ -9,6 +9,7 @@ pub mod environment;
 mod error;
 pub mod file;
 pub mod flag;
+mod gflags;
 mod help;
 pub mod limits;
 pub mod logging;

@@ -6,6 +6,9 @@ pub const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most command line arguments of one start.
 pub const ARGUMENTS_MAX: usize = 4096;
 
+/// Most files of flags that one start reads.
+pub const FLAG_FILES_MAX: usize = 16;
+
 /// Longest value of one setting in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 

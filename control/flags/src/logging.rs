@@ -7,8 +7,6 @@ use std::path::PathBuf;
 
 const NO_MAIL: &str = "log messages are never mailed";
 const UNBUFFERED: &str = "log lines are written at once";
-const USE_VARIABLES: &str =
-    "use the program's environment variables, or its file of settings where it has one";
 
 /// Log switches; add this group to each program's tables.
 pub const LOG_FLAGS: &[Flag] = &[
@@ -82,13 +80,10 @@ pub const LOG_FLAGS: &[Flag] = &[
     Flag::new("logmailer", ValueKind::Text, "/bin/mail", "Mail program").ignored(NO_MAIL),
     Flag::new("symbolize_stacktrace", ValueKind::Bool, "true", "Symbols in traces")
         .ignored("always on"),
-    Flag::new("flagfile", ValueKind::Text, "", "File with flags").not_built(USE_VARIABLES),
-    Flag::new("fromenv", ValueKind::Text, "", "Flags to read from the environment")
-        .not_built(USE_VARIABLES),
-    Flag::new("tryfromenv", ValueKind::Text, "", "Flags to read from the environment if set")
-        .not_built(USE_VARIABLES),
-    Flag::new("undefok", ValueKind::Text, "", "Unknown flags to accept")
-        .not_built("unknown flags are refused"),
+    Flag::new("flagfile", ValueKind::Text, "", "Files with a flag in each line, by commas"),
+    Flag::new("fromenv", ValueKind::Text, "", "Flags that variables FLAGS_name give, by commas"),
+    Flag::new("tryfromenv", ValueKind::Text, "", "As fromenv, but they need not be set"),
+    Flag::new("undefok", ValueKind::Text, "", "Names, by commas, that are passed over if unknown"),
 ];
 
 /// The log switches as values.

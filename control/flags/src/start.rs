@@ -6,7 +6,8 @@ use crate::environment::ProcessEnvironment;
 use crate::error::FlagError;
 use crate::file::read_pairs;
 use crate::flag::{Flag, ValueKind};
-use crate::help::{help_text, version_text};
+use crate::gflags::{self, GivenArguments};
+use crate::help::{help_on, help_text, version_text};
 use crate::origin::Origin;
 use crate::parse::{ParsedArguments, read_arguments};
 use crate::program::{CONFIG_PATH, Program};
@@ -34,8 +35,12 @@ impl Program {
         arguments: &[String],
         environment: &ProcessEnvironment,
     ) -> Result<ProgramStart, FlagError> {
-        let (given, words) = match read_arguments(self, arguments)? {
+        let arguments = GivenArguments::read(arguments, environment)?;
+        let (given, words) = match read_arguments(self, &arguments)? {
             ParsedArguments::Help => return Ok(ProgramStart::Print(help_text(self))),
+            ParsedArguments::HelpOn(word) => {
+                return Ok(ProgramStart::Print(help_on(self, &word)));
+            }
             ParsedArguments::Version => return Ok(ProgramStart::Print(version_text(self))),
             ParsedArguments::Run { flags, words } => (flags, words),
         };
@@ -48,8 +53,8 @@ impl Program {
         for (flag, value, variable) in from_variables {
             apply(&mut settings, flag, &value, Origin::Variable(variable))?;
         }
-        for (flag, value) in given {
-            apply(&mut settings, flag, &value, Origin::CommandLine)?;
+        for (flag, value, origin) in given {
+            apply(&mut settings, flag, &value, origin)?;
         }
         settings.words = words;
         settings.warnings = warnings;
@@ -117,12 +122,12 @@ impl Program {
 
     fn config_path(
         &self,
-        given: &[(&'static Flag, String)],
+        given: &[(&'static Flag, String, Origin)],
         variables: &[(&'static Flag, String, String)],
     ) -> Option<String> {
-        let flag = given.iter().rev().find(|(flag, _)| flag.name == CONFIG_PATH);
+        let flag = given.iter().rev().find(|(flag, ..)| flag.name == CONFIG_PATH);
         let variable = variables.iter().find(|(flag, ..)| flag.name == CONFIG_PATH);
-        let path = flag.map(|(_, path)| path).or(variable.map(|(_, path, _)| path))?;
+        let path = flag.map(|(_, path, _)| path).or(variable.map(|(_, path, _)| path))?;
         Some(path.clone()).filter(|path| !path.is_empty())
     }
 
@@ -155,6 +160,12 @@ fn apply(
     text: &str,
     origin: Origin,
 ) -> Result<(), FlagError> {
+    if gflags::NAMES.contains(&flag.name) {
+        return Err(FlagError::Conflict(format!(
+            "`{}` can be given on the command line only, not in {origin}",
+            flag.name
+        )));
+    }
     let value = parse_value(flag, text, &origin)?;
     if let Some(entry) = settings.entries.get_mut(flag.name) {
         entry.value = value;

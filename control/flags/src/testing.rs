@@ -39,7 +39,9 @@ pub fn silent_flags(
             }
         }
     };
-    program.flags().filter(is_silent).map(|flag| flag.name).collect()
+    // What stands for other flags has their effects.
+    let is_own = |flag: &&'static Flag| !crate::gflags::NAMES.contains(&flag.name);
+    program.flags().filter(is_own).filter(is_silent).map(|flag| flag.name).collect()
 }
 
 /// A value that the table takes and that is not the default.

@@ -291,3 +291,55 @@ fn log_switches_become_values() {
 fn changed_settings_are_listed_for_the_log() {
     assert_eq!(load(&["--port=1", "--verify"], &[]).unwrap().changed(), ["port=1"]);
 }
+
+#[test]
+fn files_variables_and_unknown_names_of_gflags_are_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flags");
+    std::fs::write(&path, "--port=7\n--cluster=theirs\n").unwrap();
+    let file = format!("--flagfile={}", path.display());
+    let settings = load(&[&file, "--port=8"], &[]).unwrap();
+    assert_eq!((settings.integer::<u16>("port"), settings.text("cluster")), (8, "theirs"));
+    let settings = load(&["--port=8", &file], &[]).unwrap();
+    assert_eq!(settings.integer::<u16>("port"), 7, "the last one wins");
+    std::fs::write(&path, "--prot=7\n").unwrap();
+    let message = load(&[&file], &[]).unwrap_err().to_string();
+    let wanted = [path.display().to_string(), "`prot`".to_owned(), "`port`".to_owned()];
+    assert!(wanted.iter().all(|part| message.contains(part)), "{message}");
+    let settings = load(&["--fromenv=port"], &[("FLAGS_port", "9")]).unwrap();
+    assert_eq!(settings.integer::<u16>("port"), 9);
+    let message = load(&["--fromenv=port"], &[("FLAGS_port", "x")]).unwrap_err().to_string();
+    assert!(message.contains("FLAGS_port"), "{message}");
+    let settings = load(&["--undefok=new_flag,on", "--new-flag=1", "--noon", "--port=6"], &[]);
+    assert_eq!(settings.unwrap().integer::<u16>("port"), 6);
+    assert!(load(&["--undefok=new_flag", "--newer_flag=1"], &[]).is_err());
+}
+
+#[test]
+fn flags_for_other_flags_stand_on_the_command_line_only() {
+    let message = load(&[], &[("PERIGEE_TEST_FLAGFILE", "/f")]).unwrap_err().to_string();
+    assert!(message.contains("PERIGEE_TEST_FLAGFILE"), "{message}");
+    let (_folder, flag) = file_with("settings.json", r#"{"undefok": "x"}"#);
+    let message = load(&[&flag], &[]).unwrap_err().to_string();
+    assert!(message.contains("`undefok`") && message.contains("settings.json"), "{message}");
+}
+
+#[test]
+fn help_of_gflags_is_given_for_a_word_or_refused_in_a_sentence() {
+    let ask = |arguments: &[&str]| {
+        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        match PROGRAM.load(&arguments, &ProcessEnvironment::of(&[])) {
+            Ok(ProgramStart::Print(text)) => text,
+            Ok(ProgramStart::Run(_)) => panic!("it started"),
+            Err(error) => format!("refused: {error}"),
+        }
+    };
+    for arguments in [&["--helpmatch=Warp"][..], &["-helpon", "warp"]] {
+        let text = ask(arguments);
+        assert!(text.contains("-warp_factor") && text.contains("-enable_warp"), "{text}");
+        assert!(!text.contains("-port"), "{text}");
+    }
+    assert!(ask(&["--helpmatch=nothing-like-it"]).contains("No setting"));
+    assert!(ask(&["--helpxml"]).starts_with("refused: --helpxml is not built; --help"));
+    assert!(ask(&["--tab_completion_word=x"]).starts_with("refused: --tab_completion_word"));
+}
