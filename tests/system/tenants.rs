@@ -72,11 +72,13 @@ fn routes_and_clients_of_a_tenant_see_its_objects_alone() {
 }
 
 #[test]
-fn a_node_tells_programs_of_its_host_its_tenant() {
+fn a_node_tells_programs_of_its_host_its_tenant_and_its_rails() {
     let master = Master::start(&[]);
-    let node = Node::start_with(&master, POOL_BYTES, &["--tenant_id=red"]);
+    let rails = ["--protocol=rdma", "--device_names=mlx5_8,mlx5_9"];
+    let node = Node::start_with(&master, POOL_BYTES, &["--tenant_id=red", rails[0], rails[1]]);
     let (_, port) = node.name.rsplit_once(':').expect("a name with a port");
     let port = port.parse().expect("a port");
     let answer = ask_node(port, Duration::from_secs(10)).expect("the node answers");
     assert_eq!((answer.master, answer.tenant_id.as_str()), (master.address(), "red"));
+    assert_eq!([answer.protocol, answer.device_names], ["rdma", "mlx5_8,mlx5_9"]);
 }

@@ -15,6 +15,7 @@ pub(crate) mod error;
 pub(crate) mod identity;
 mod message;
 mod process;
+mod socket_file;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -23,6 +24,7 @@ pub use address::{connect, listen};
 pub use error::RendezvousError;
 pub use identity::{PeerIdentity, verify_peer};
 pub(crate) use process::peer_process;
+pub use socket_file::SocketFile;
 
 /// A segment to be passed.
 #[derive(Clone, Copy, Debug)]

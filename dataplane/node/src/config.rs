@@ -8,6 +8,7 @@ use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, ProgramStart};
 use perigee_schemas::TenantId;
 use perigee_store::{DiskSettings, StoreEnvironment};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything a node needs to know to start.
@@ -32,6 +33,8 @@ pub struct NodeConfig {
     pub disks: Option<DiskSettings>,
     /// Tenant of the programs of this host that find their master through the node.
     pub tenant: TenantId,
+    /// Where programs of other users of this host find the node.
+    pub client_socket: Option<ClientSocket>,
     /// How long a start waits for the master.
     pub max_wait: Duration,
     /// How long a stop moves objects away first, and the master's HTTP port; `None` drops them.
@@ -57,6 +60,15 @@ pub struct StopDrain {
     pub master_port: u16,
     /// Whether the time was asked for: then all of it is used, and by SIGINT, too.
     pub is_asked: bool,
+}
+
+/// A socket with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSocket {
+    /// The file.
+    pub path: PathBuf,
+    /// Its mode bits: who may write may connect.
+    pub mode: u32,
 }
 
 /// How the node is called.

@@ -59,12 +59,10 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     if let Some(store) = wait_until_open(&events, &phase)? {
         let store = slot.fill(store);
         announce_ready(config, &store, page.as_ref());
-        let introduction = introduce(config, &store, claim);
+        let introductions = introduce(config, &store, claim);
         let signal = wait_for_stop(&events);
         signals.unblock();
-        if let Some(introduction) = introduction {
-            introduction.stop();
-        }
+        introductions.into_iter().for_each(Introduction::stop);
         drain(config, signal, &store);
         leave(store);
     }
@@ -159,15 +157,29 @@ fn take_back(events: &Receiver<Event>) {
     }
 }
 
-/// Programs on this host ask for the node by the port of its name.
-fn introduce(config: &NodeConfig, store: &Store, claim: Option<NameClaim>) -> Option<Introduction> {
+/// Programs on this host ask for the node by the port of its name, or at the file of its socket.
+fn introduce(config: &NodeConfig, store: &Store, claim: Option<NameClaim>) -> Vec<Introduction> {
     let claim = match (claim, config.name.port()) {
         (None, None) => NameClaim::of(&store.hostname()),
         (claim, _) => claim,
     };
-    let answer =
-        NodeAnswer { master: config.master.clone(), tenant_id: config.tenant.name().to_owned() };
-    Introduction::start(claim?, &answer)
+    let answer = NodeAnswer {
+        master: config.master.clone(),
+        tenant_id: config.tenant.name().to_owned(),
+        protocol: config.protocol.clone(),
+        device_names: config.device_names.clone(),
+    };
+    let by_port = claim.and_then(|claim| Introduction::start(claim, &answer));
+    let at_file = config.client_socket.as_ref().and_then(|socket| {
+        let started = Introduction::at_file(socket, &answer);
+        let path = socket.path.display();
+        started
+            .inspect_err(|error| {
+                tracing::error!(%path, %error, "Programs of other users cannot find this node: there is no socket");
+            })
+            .ok()
+    });
+    by_port.into_iter().chain(at_file).collect()
 }
 
 fn wait_for_stop(events: &Receiver<Event>) -> Option<Signal> {

@@ -1,11 +1,12 @@
-//! Tells programs of this host where the master is and which tenant is the node's, so that they
-//! need to know only the node's port.
-//! Invariant: only the node's own user gets an answer, and an answer never waits for its reader.
+//! Tells programs of this host where the master is and which tenant and rails are the node's, so
+//! that they need to know only the node's port, or the file of its socket.
+//! Invariant: under the port only the node's own user gets an answer, at the file who may connect
+//! by its mode bits, and an answer never waits for its reader.
 
-use crate::config::NodeName;
+use crate::config::{ClientSocket, NodeName};
 use crate::limits::NAME_PORTS_TRIED;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use perigee_memory::rendezvous::{listen, verify_peer};
+use perigee_memory::rendezvous::{SocketFile, listen, verify_peer};
 use perigee_store::{NodeAnswer, introduction_name};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -60,6 +61,32 @@ impl NameClaim {
     }
 }
 
+/// Where programs ask.
+enum Entrance {
+    /// Under the port of the node's name.
+    Port(UnixListener),
+    /// At a file.
+    File(SocketFile),
+}
+
+impl Entrance {
+    fn listener(&self) -> &UnixListener {
+        match self {
+            Self::Port(listener) => listener,
+            Self::File(file) => file.listener(),
+        }
+    }
+
+    fn answer(&self, mut stream: &UnixStream, lines: &[u8]) -> io::Result<()> {
+        if let Self::Port(_) = self {
+            verify_peer(stream).map_err(io::Error::other)?;
+        }
+        // The lines fit into the buffer of a new socket.
+        stream.set_nonblocking(true)?;
+        stream.write_all(lines)
+    }
+}
+
 /// The running thread.
 pub(crate) struct Introduction {
     /// Dropped to end the thread.
@@ -72,19 +99,27 @@ impl Introduction {
     /// Without it programs must get the master's address as a setting, so a failure is a warning.
     pub(crate) fn start(claim: NameClaim, answer: &NodeAnswer) -> Option<Self> {
         let port = claim.port;
-        let started = Self::try_start(claim.listener, answer);
+        let started = Self::try_start(Entrance::Port(claim.listener), answer);
         started
             .map_err(|error| tracing::warn!(port, %error, "Programs on this host cannot ask this node for the master"))
             .ok()
     }
 
-    fn try_start(listener: UnixListener, answer: &NodeAnswer) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let lines = format!("{}\n{}\n", answer.master, answer.tenant_id);
+    /// Tells the same to those who may connect to this file.
+    ///
+    /// # Errors
+    /// There can be no such socket.
+    pub(crate) fn at_file(socket: &ClientSocket, answer: &NodeAnswer) -> io::Result<Self> {
+        Self::try_start(Entrance::File(SocketFile::listen(&socket.path, socket.mode)?), answer)
+    }
+
+    fn try_start(entrance: Entrance, answer: &NodeAnswer) -> io::Result<Self> {
+        entrance.listener().set_nonblocking(true)?;
+        let lines = answer.to_lines();
         let (stop, stopped) = UnixStream::pair()?;
         let thread = std::thread::Builder::new()
             .name("perigee-intro".to_owned())
-            .spawn(move || serve(&listener, &stopped, lines.as_bytes()))?;
+            .spawn(move || serve(&entrance, &stopped, lines.as_bytes()))?;
         Ok(Self { stop, thread })
     }
 
@@ -97,7 +132,8 @@ impl Introduction {
 }
 
 /// Answers until the other end of `stopped` is closed.
-fn serve(listener: &UnixListener, stopped: &UnixStream, lines: &[u8]) {
+fn serve(entrance: &Entrance, stopped: &UnixStream, lines: &[u8]) {
+    let listener = entrance.listener();
     loop {
         let mut events = [
             PollFd::new(listener.as_fd(), PollFlags::POLLIN),
@@ -108,24 +144,17 @@ fn serve(listener: &UnixListener, stopped: &UnixStream, lines: &[u8]) {
             return;
         }
         if let Ok((stream, _)) = listener.accept()
-            && let Err(error) = answer(&stream, lines)
+            && let Err(error) = entrance.answer(&stream, lines)
         {
             tracing::debug!(%error, "A program got no answer about the master");
         }
     }
 }
 
-fn answer(mut stream: &UnixStream, lines: &[u8]) -> io::Result<()> {
-    verify_peer(stream).map_err(io::Error::other)?;
-    // The lines fit into the buffer of a new socket.
-    stream.set_nonblocking(true)?;
-    stream.write_all(lines)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_store::ask_node;
+    use perigee_store::{ask_node, ask_node_at};
     use std::time::Duration;
 
     #[test]
@@ -133,8 +162,12 @@ mod tests {
         let port = std::process::id() as u16;
         let wait = Duration::from_secs(10);
         let claim = NameClaim::try_new(port).unwrap();
-        let answer =
-            NodeAnswer { master: "10.1.2.3:50051".to_owned(), tenant_id: "red".to_owned() };
+        let answer = NodeAnswer {
+            master: "10.1.2.3:50051".to_owned(),
+            tenant_id: "red".to_owned(),
+            protocol: "rdma".to_owned(),
+            device_names: "mlx5_0".to_owned(),
+        };
         let introduction = Introduction::start(claim, &answer).unwrap();
         for _ in 0..2 {
             assert_eq!(ask_node(port, wait).unwrap(), answer);
@@ -142,6 +175,19 @@ mod tests {
         assert!(NameClaim::of(&format!("node-7:{port}")).is_none());
         introduction.stop();
         assert!(ask_node(port, wait).is_err());
+    }
+
+    #[test]
+    fn programs_learn_the_same_at_the_file_of_a_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = ClientSocket { path: folder.path().join("node.sock"), mode: 0o600 };
+        let wait = Duration::from_secs(10);
+        let answer = NodeAnswer::of_environment("10.1.2.3:50051".to_owned(), "red".to_owned());
+        let introduction = Introduction::at_file(&socket, &answer).unwrap();
+        assert_eq!(ask_node_at(&socket.path, wait).unwrap(), answer);
+        assert!(Introduction::at_file(&socket, &answer).is_err(), "it is taken");
+        introduction.stop();
+        assert!(ask_node_at(&socket.path, wait).is_err() && !socket.path.exists());
     }
 
     #[test]

@@ -55,3 +55,6 @@ pub const DRAIN_LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Longest silence of the master's HTTP port in such a drain.
 pub const DRAIN_SILENCE: Duration = Duration::from_secs(3);
+
+/// Longest path of a Unix socket in bytes.
+pub(crate) const SOCKET_PATH_BYTES_MAX: usize = 107;

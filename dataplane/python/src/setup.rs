@@ -11,10 +11,12 @@ use crate::limits::INTRODUCTION_DEADLINE;
 use perigee_schemas::Status;
 use perigee_settings::Variables;
 use perigee_store::api::{DiskSettings, MASTER_VARIABLE, StoreConfig};
-use perigee_store::{NodeAnswer, ask_node};
+use perigee_store::{NodeAnswer, ask_node, ask_node_at};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A set-up that was understood.
@@ -111,38 +113,87 @@ fn disks(
     Ok((shared.ok(), notices))
 }
 
-/// A client that lends nothing, on the host of `server_address`, of the tenant of the node daemon
-/// there, and with its master unless the environment names one.
+/// A client that lends nothing, on the host of `server_address`, of the tenant and on the rails of
+/// the node daemon there, and with its master unless the environment names one.
 pub(crate) fn pure_client(
     server_address: &str,
     local_buffer: Count,
 ) -> Result<StoreConfig, (Status, String)> {
-    let parts = server_address
-        .rsplit_once(':')
-        .and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    let Some((host, port)) = parts.filter(|(host, _)| !host.is_empty()) else {
-        let message = format!("setup_dummy(): {server_address:?} is no host:port address");
+    let Some(door) = NodeDoor::parse(server_address) else {
+        let message = format!(
+            "setup_dummy(): {server_address:?} is no host:port address, and no unix:/PATH of a \
+             node's socket"
+        );
         return Err((Status::InvalidParams, message));
     };
-    let answered = ask_node(port, INTRODUCTION_DEADLINE);
+    let answered = door.ask();
     let answer = match (StoreConfig::master_of_environment(), answered) {
         (Some(master), Ok(node)) => NodeAnswer { master, ..node },
         (Some(master), Err(_)) => {
-            NodeAnswer { master, tenant_id: StoreConfig::tenant_of_environment() }
+            NodeAnswer::of_environment(master, StoreConfig::tenant_of_environment())
         }
         (None, answered) => answered.map_err(|error| {
-            let message = format!(
-                "setup_dummy(): no mooncake_client with port {port} on this host names its master \
-                 ({error}); start one as this user, or set {MASTER_VARIABLE}=host:port"
-            );
-            (Status::RpcFail, message)
+            (Status::RpcFail, format!("setup_dummy(): {}", door.silent(&error)))
         })?,
     };
     Ok(StoreConfig {
-        local_hostname: host.to_owned(),
+        local_hostname: door.host().to_owned(),
         master_server_address: answer.master,
         tenant_id: answer.tenant_id,
+        protocol: answer.protocol,
+        device_name: answer.device_names,
         local_buffer_bytes: local_buffer.0,
         ..StoreConfig::default()
     })
+}
+
+/// Where a node daemon of this host is asked.
+enum NodeDoor<'a> {
+    /// By the port of its name.
+    Port(&'a str, u16),
+    /// At the file of its socket.
+    File(&'a Path),
+}
+
+impl<'a> NodeDoor<'a> {
+    fn parse(address: &'a str) -> Option<Self> {
+        if let Some(path) = address.strip_prefix("unix:") {
+            // As a URL it has two more slashes.
+            let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+            return path.is_absolute().then_some(Self::File(path));
+        }
+        let (host, port) = address.rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        (!host.is_empty()).then_some(Self::Port(host, port))
+    }
+
+    fn host(&self) -> &str {
+        match self {
+            Self::Port(host, _) => host,
+            Self::File(_) => "localhost",
+        }
+    }
+
+    fn ask(&self) -> io::Result<NodeAnswer> {
+        match self {
+            Self::Port(_, port) => ask_node(*port, INTRODUCTION_DEADLINE),
+            Self::File(path) => ask_node_at(path, INTRODUCTION_DEADLINE),
+        }
+    }
+
+    /// What to do where no node answers.
+    fn silent(&self, error: &io::Error) -> String {
+        match self {
+            Self::Port(_, port) => format!(
+                "no mooncake_client with port {port} on this host names its master ({error}); start \
+                 one as this user, connect to the --ipc_socket_path of another user's with \
+                 unix:/PATH, or set {MASTER_VARIABLE}=host:port"
+            ),
+            Self::File(path) => format!(
+                "no mooncake_client answers at {} ({error}); its --ipc_socket_path must name this \
+                 file, and --ipc_socket_mode let this user write to it",
+                path.display()
+            ),
+        }
+    }
 }

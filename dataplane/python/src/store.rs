@@ -214,9 +214,10 @@ impl StoreClient {
     /// Join as a client that lends nothing, with memory from `alloc_from_mem_pool`.
     ///
     /// mem_pool_size, local_buffer_size: bytes. server_address: "host:port" of the mooncake_client
-    /// on this host. The client talks to the master itself: to MOONCAKE_MASTER if that is set, else
-    /// to the master of that mooncake_client. It has the tenant of that mooncake_client.
-    /// Returns 0, or -900 when no mooncake_client of this user answers, or a code of `setup`.
+    /// on this host, or "unix:/PATH" of its --ipc_socket_path, which may be another user's. The
+    /// client talks to the master itself: to MOONCAKE_MASTER if that is set, else to the master of
+    /// that mooncake_client. It has the tenant, the protocol and the RDMA devices of that
+    /// mooncake_client. Returns 0, or -900 when no mooncake_client answers, or a code of `setup`.
     fn setup_dummy(
         &self,
         py: Python<'_>,

@@ -306,6 +306,70 @@ def test_dummy_client_learns_its_master_from_the_node_of_the_port(
         assert node.stop() == 0
 
 
+OTHER_USER = 65534
+#: Puts and gets as another user, after all that only the first one may read was read.
+AS_OTHER_USER = """
+import os, sys
+from mooncake.store import MooncakeDistributedStore
+user = int(sys.argv[2])
+os.setgroups([])
+os.setresgid(user, user, user)
+os.setresuid(user, user, user)
+client = MooncakeDistributedStore()
+code = client.setup_dummy(1 << 20, 1 << 20, "unix:" + sys.argv[1])
+print(code)
+if code == 0:
+    print(client.put("of-another-user", b"value" * 1000), len(client.get("of-another-user")))
+    client.close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+@pytest.mark.parametrize(("mode", "is_let_in"), [("0660", False), ("0666", True)])
+def test_a_dummy_client_of_another_user_is_let_in_by_the_bits_of_the_socket(
+    master_address, tmp_path, mode, is_let_in
+):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = f"{folder}/node.sock"
+        node = Process(
+            [
+                program("mooncake_client"),
+                "--host=127.0.0.1",
+                "--port=0",
+                "--global_segment_size=16777216",
+                f"--master_server_address={master_address}",
+                "--metadata_server=P2PHANDSHAKE",
+                f"--ipc_socket_path={path}",
+                f"--ipc_socket_mode={mode}",
+                "--enable_http_server=false",
+                "--logtostderr=true",
+            ],
+            tmp_path / "node.log",
+        )
+        try:
+            wait_until(
+                lambda: node.alive() and os.path.exists(path), START_TIMEOUT_S, "the node's socket"
+            )
+            environment = {name: it for name, it in os.environ.items() if name != "MOONCAKE_MASTER"}
+            child = subprocess.run(
+                [sys.executable, "-c", AS_OTHER_USER, path, str(OTHER_USER)],
+                capture_output=True,
+                text=True,
+                timeout=CHILD_TIMEOUT_S,
+                env=environment,
+                check=False,
+            )
+            lines = child.stdout.split("\n")
+            if is_let_in:
+                assert lines[:2] == ["0", "0 5000"], child.stderr
+            else:
+                assert lines[0] == "-900" and "--ipc_socket_mode" in child.stderr, child.stderr
+        finally:
+            assert node.stop() == 0
+        assert not os.path.exists(path)
+
+
 def test_segments_come_and_go_at_run_time(store, tmp_path):
     mounted = store.allocate_and_mount_segment(16 << 20)
     assert mounted["ret"] == 0 and len(mounted["segment_ids"]) >= 1

@@ -47,7 +47,7 @@ pub use client::Store;
 pub use codes::count_or_code;
 pub use environment::StoreEnvironment;
 pub use error::StoreError;
-pub use introduction::{NodeAnswer, ask_node, introduction_name};
+pub use introduction::{NodeAnswer, ask_node, ask_node_at, introduction_name};
 pub use lookup::{Lookup, ReadLease};
 pub use perigee_rpc::{Task, TaskKind, TaskSpec, TaskState};
 pub use port_range::PortRange;

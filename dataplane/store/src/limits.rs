@@ -41,7 +41,7 @@ pub(crate) const UNREACHABLE_LOG_PAUSE: Duration = Duration::from_secs(10);
 /// Endpoints that cannot be reached of which the last log line is remembered.
 pub(crate) const UNREACHABLE_REMEMBERED_MAX: usize = 256;
 /// Longest answer of a node daemon, in bytes: the address of its master and its tenant.
-pub(crate) const NODE_ANSWER_BYTES_MAX: u64 = 512;
+pub(crate) const NODE_ANSWER_BYTES_MAX: u64 = 4096;
 /// Bytes of a batch that are read first while its other keys are looked up: copying them takes
 /// about as long.
 pub(crate) const FIRST_PART_BYTES: usize = 1 << 20;

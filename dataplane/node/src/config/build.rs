@@ -1,13 +1,14 @@
 //! From merged settings to [`NodeConfig`]. Invariant: what a table entry cannot check (addresses,
 //! lists, rules between settings) is checked here, with the name of the setting in the message.
 
-use super::{HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
-use crate::limits::CPU_NUMBER_MAX;
+use super::{ClientSocket, HttpPage, Metadata, NodeConfig, NodeName, StopDrain};
+use crate::limits::{CPU_NUMBER_MAX, SOCKET_PATH_BYTES_MAX};
 use perigee_flags::{FlagError, LogSettings, ProcessEnvironment, Settings};
 use perigee_schemas::TenantId;
 use perigee_settings::{SettingError, Variables, congestion};
 use perigee_store::{DiskSettings, StoreEnvironment};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Hosts that stand for "any address of this machine".
@@ -32,6 +33,7 @@ pub(super) fn node_config(
         device_names: settings.text("device_names").to_owned(),
         disks: disks(settings, environment, &mut warnings)?,
         tenant: tenant(settings)?,
+        client_socket: client_socket(settings)?,
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
         drain: drain(settings),
         http: http(settings)?,
@@ -49,6 +51,22 @@ fn refuse(settings: &Settings, name: &'static str, expected: &str) -> FlagError 
         origin: settings.origin(name).clone(),
         expected: expected.to_owned(),
     }
+}
+
+fn client_socket(settings: &Settings) -> Result<Option<ClientSocket>, FlagError> {
+    let path = PathBuf::from(settings.text("ipc_socket_path").trim());
+    let mode = u32::from_str_radix(settings.text("ipc_socket_mode").trim(), 8);
+    let Some(mode) = mode.ok().filter(|mode| *mode <= 0o777) else {
+        return Err(refuse(settings, "ipc_socket_mode", "octal mode bits, such as 0660"));
+    };
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    if !path.is_absolute() || path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        let expected = "an absolute path of at most 107 bytes, in a folder that is there";
+        return Err(refuse(settings, "ipc_socket_path", expected));
+    }
+    Ok(Some(ClientSocket { path, mode }))
 }
 
 fn name(settings: &Settings, warnings: &mut Vec<String>) -> Result<NodeName, FlagError> {

@@ -7,7 +7,7 @@ use crate::limits::{
 };
 use perigee_flags::{Flag, LOG_FLAGS, Program, ValueKind};
 
-const DUMMY_CLIENTS: &str = "RPC service for dummy clients";
+const DUMMY_CLIENTS: &str = "dummy clients talk to master and nodes themselves";
 const SSD_SERVER: &str = "copies on a disk are served over the data port";
 const ARENA: &str = "use --huge_pages for donated memory; there is no arena";
 
@@ -87,9 +87,22 @@ const CLUSTER: &[Flag] = &[
         "default",
         "Tenant of the programs that find their master through this node",
     ),
+    Flag::new(
+        "ipc_socket_path",
+        ValueKind::Text,
+        "",
+        "File of a Unix socket at which programs of other users of this host find this node \
+         (setup_dummy with unix:PATH); empty has none",
+    ),
+    Flag::new(
+        "ipc_socket_mode",
+        ValueKind::Text,
+        "0660",
+        "Mode bits of that file, octal: who may write to it may connect",
+    ),
     Flag::new("threads", ValueKind::Int32, "1", "Threads that serve dummy clients")
         .within(0, THREADS_MAX)
-        .not_built(DUMMY_CLIENTS),
+        .ignored(DUMMY_CLIENTS),
 ];
 
 const MEMORY: &[Flag] = &[
@@ -97,7 +110,7 @@ const MEMORY: &[Flag] = &[
         .within(0, SEGMENT_BYTES_MAX),
     Flag::new("local_buffer_size", ValueKind::SizeBytes, "0", "Buffer for dummy clients")
         .within(0, SEGMENT_BYTES_MAX)
-        .not_built(DUMMY_CLIENTS),
+        .ignored(DUMMY_CLIENTS),
     Flag::new(
         "huge_pages",
         ValueKind::Bool,

@@ -4,7 +4,7 @@ use super::table::NODE;
 use super::*;
 use perigee_flags::testing::{Configured, silent_flags, unread_fields};
 use perigee_shard::Congestion;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn load_with(arguments: &[&str], variables: &[(&str, &str)]) -> Result<NodeConfig, FlagError> {
     let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
@@ -159,12 +159,30 @@ fn a_stop_drains_for_as_long_as_is_said() {
 }
 
 #[test]
-fn features_not_built_are_named_in_one_warning() {
-    let unbuilt = ["--threads=8", "--local_buffer_size=1GB"];
-    let config = load(&unbuilt).unwrap();
-    assert_eq!(config.warnings.len(), 1);
-    for part in ["threads", "local_buffer_size", "dummy clients"] {
-        assert!(config.warnings[0].contains(part), "{part}: {}", config.warnings[0]);
+fn flags_that_are_not_needed_say_so() {
+    let config = load(&["--threads=8", "--local_buffer_size=1GB"]).unwrap();
+    let mut warnings = config.warnings;
+    warnings.sort();
+    let [buffer, threads] = warnings.try_into().unwrap();
+    assert!(buffer.contains("local_buffer_size") && buffer.contains("dummy clients"), "{buffer}");
+    assert!(threads.contains("threads") && threads.contains("no effect"), "{threads}");
+}
+
+#[test]
+fn a_socket_for_other_users_has_a_path_and_mode_bits() {
+    let socket = |arguments: &[&str]| load(arguments).map(|config| config.client_socket);
+    assert_eq!(socket(&[]).unwrap(), None);
+    let found = socket(&["--ipc_socket_path=/run/p.sock"]).unwrap().unwrap();
+    assert_eq!((found.path, found.mode), (PathBuf::from("/run/p.sock"), 0o660));
+    let found = socket(&["--ipc_socket_path=/run/p.sock", "--ipc_socket_mode=666"]).unwrap();
+    assert_eq!(found.unwrap().mode, 0o666);
+    for (bad, part) in [
+        ("--ipc_socket_path=p.sock", "absolute"),
+        ("--ipc_socket_mode=rw", "octal"),
+        ("--ipc_socket_mode=4755", "octal"),
+    ] {
+        let text = socket(&[bad]).unwrap_err().to_string();
+        assert!(text.contains(part), "{text}");
     }
 }
 
