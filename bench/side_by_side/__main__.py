@@ -14,7 +14,9 @@ from bench.side_by_side.replay import replay
 from bench.side_by_side.sections import Round
 from bench.side_by_side.side import Implementation, Output, Side
 
-SECTIONS = ("bulk", "plain", "rpc", "replay")
+SECTIONS = ("bulk", "plain", "rpc", "weights", "replay")
+#: The weights take 2 GiB in each of two clients, so they are asked for.
+USUAL_SECTIONS = [name for name in SECTIONS if name != "weights"]
 
 
 def listing(kind):
@@ -46,12 +48,15 @@ def arguments(words=None):
     run.add_argument("--label", action="append", required=True, help="its name, once per --python")
     run.add_argument("--env", action="append", default=[], help="LABEL:NAME=VALUE, for all processes of a label")
     run.add_argument("--rounds", type=int, default=4)
-    run.add_argument("--sections", type=listing(str), default=list(SECTIONS), help=",".join(SECTIONS))
+    run.add_argument("--sections", type=listing(str), default=USUAL_SECTIONS, help=",".join(SECTIONS))
     run.add_argument("--sizes", type=listing(parse_bytes), default=listing(parse_bytes)("4k,64k,1M,4M,16M"))
     run.add_argument("--clients", type=listing(int), default=[1, 4], help="client processes (1,4)")
     run.add_argument("--seconds", type=float, default=1.0, help="per row")
     run.add_argument("--segment", type=size, default=4 << 30, help="bytes of the segment (4G)")
     run.add_argument("--lease-ms", type=int, default=1000, help="of a read (1000)")
+    run.add_argument("--tensors", type=int, default=1000, help="of a weight update (1000)")
+    run.add_argument("--weight-bytes", type=size, default=2 << 30, help="of all its tensors (2G)")
+    run.add_argument("--updates", type=int, default=3, help="weight updates of a round (3)")
     run.add_argument("--trace", help="JSONL file of requests for the replay")
     run.add_argument("--requests", type=int, default=3000, help="how many of them (3000)")
     run.add_argument("--block-bytes", type=size, default=64 << 10)

@@ -27,6 +27,8 @@ SMALL = Goal("4 KiB, batch of 128", "gb_per_s", 6)
 SHARED = Goal("zero-copy, same host", "gb_per_s", 3)
 TCP_ONE = Goal("zero-copy over TCP, one client", "gb_per_s", 2)
 TCP_FOUR = Goal("zero-copy over TCP, four clients", "gb_per_s", 3)
+WEIGHTS_SHARED = Goal("weight update, same host", "gb_per_s", 3)
+WEIGHTS_TCP = Goal("weight update over TCP", "gb_per_s", 2)
 CPU = Goal("CPU seconds per GB", "cpu_s_per_gb", 0.5, at_least=False)
 PLAIN = (
     Goal("plain calls of 4 KiB", "items_per_s", 5),
@@ -46,6 +48,8 @@ HIT_RATE_SLACK = 0.002
 def goals_of(cell, is_tcp):
     """Goals that a cell (a dict that names what was measured) answers; over TCP only large blocks have any."""
     match cell["section"], cell["operation"]:
+        case "weights", _:
+            return [WEIGHTS_TCP if is_tcp else WEIGHTS_SHARED]
         case ("plain" | "rpc" | "replay"), _ if is_tcp:
             return []
         case "bulk", _ if cell["size"] == 4 * KIB:

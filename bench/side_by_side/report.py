@@ -17,6 +17,7 @@ SHOWN = {
     "bulk": ("gb_per_s", "cpu_s_per_gb"),
     "plain": ("items_per_s", "p50_us", "p99_us"),
     "rpc": ("items_per_s", "p50_us", "p99_us"),
+    "weights": ("gb_per_s", "cpu_s_per_gb"),
     "replay": ("gb_per_s", "call_gb_per_s", "hit_rate", "request_p50_us", "request_p99_us", "cpu_s_per_gb"),
     "memory": ("master_bytes", "provider_bytes"),
 }

@@ -5,6 +5,7 @@ import time
 
 from bench.demo.process import ProcessError
 from bench.demo.report import percentile
+from bench.side_by_side.weights import Weights
 
 #: Objects per call in the bulk section, by object size; other sizes take what fills about 16 MiB.
 BATCHES = {4 << 10: 128, 64 << 10: 64, 1 << 20: 16, 4 << 20: 4, 16 << 20: 2}
@@ -40,13 +41,16 @@ class Round:
         side.own_segment("provider", options.segment)
         sizes = [*options.sizes, *PLAIN_SIZES, WARM_BYTES]
         room = max(batch_of(size) * size for size in sizes)
-        count = max(options.clients)
+        if "weights" in options.sections:
+            self.tensors = Weights(options.tensors, options.weight_bytes)
+            room, sizes = max(room, self.tensors.room), [*sizes, *self.tensors.sizes]
+        count = max(*options.clients, 2 if "weights" in options.sections else 1)
         self.clients = [side.client(f"client-{i}", 0, room, max(sizes)) for i in range(count)]
 
     def run(self):
         """All sections, then the memory in use."""
         self.touch_segment()
-        for name, section in (("bulk", self.bulk), ("plain", self.plain), ("rpc", self.calls)):
+        for name, section in (("bulk", self.bulk), ("plain", self.plain), ("rpc", self.calls), ("weights", self.weights)):
             if name in self.options.sections:
                 section()
         memory = self.side.memory()
@@ -87,6 +91,20 @@ class Round:
             self.measure("rpc", "is_exist", clients, 0, 1, keys)
             self.measure("rpc", "batch_is_exist", clients, 0, EXIST_BATCH, keys)
         self.wipe()
+
+    def weights(self):
+        """Weight updates: one client writes all tensors in one call, another one reads them in one."""
+        job = {"do": "update", "tensors": self.options.tensors, "bytes": self.options.weight_bytes}
+        for update in range(self.options.updates):
+            for operation, client in zip(("put", "get"), self.clients):
+                cpu_before = self.side.cpu()
+                answer = client.ask({**job, "operation": operation, "update": update})
+                cpu_after = self.side.cpu()
+                cpu = {f"cpu_{name}_s": round(cpu_after[name] - cpu_before[name], 3) for name in cpu_after}
+                bytes_each = self.tensors.total_bytes / self.options.tensors
+                row = {"clients": 1, "size": 0, "batch": self.options.tensors, **summary([answer], bytes_each), **cpu}
+                self.write("weights", operation=operation, **row)
+            self.wipe()
 
     def fill(self, prefix, size, count):
         """Stores `count` objects; returns their keys."""

@@ -15,6 +15,7 @@ import time
 from functools import partial
 
 from bench.demo.content import Content
+from bench.side_by_side.weights import HEADER_BYTES, Weights, header
 
 LATENCIES_MAX = 4000
 SAMPLE_CALLS = 8
@@ -62,6 +63,44 @@ class Worker:
     def wipe(self):
         """Removes everything, whether leased or not."""
         return {"removed": self.store.remove_all(True)}
+
+    def update(self, job):
+        """Writes or reads all tensors of one weight update in one call; a read is checked to the byte."""
+        weights = Weights(job["tensors"], job["bytes"])
+        if weights.room > self.room:
+            raise RuntimeError(f"tensors of {weights.room} bytes do not fit the buffer")
+        keys, sizes = weights.keys(job["update"]), weights.sizes
+        addresses = [self.address + offset for offset in weights.offsets]
+        is_read = job["operation"] == "get"
+        if is_read:
+            ctypes.memset(self.address, 0, weights.room)
+            call = partial(self.store.batch_get_into, keys, addresses, sizes)
+        else:
+            for key, (place, data, size) in zip(keys, weights.rows(self.address)):
+                ctypes.memmove(place, header(size), HEADER_BYTES)
+                self.content.fill(key, data, size)
+            call = partial(self.store.batch_put_tensor_from, keys, addresses, sizes)
+        cpu_started, started = time.process_time(), time.perf_counter()
+        codes = call()
+        seconds = time.perf_counter() - started
+        cpu = time.process_time() - cpu_started
+        good = sum(code == (size if is_read else 0) for code, size in zip(codes, sizes))
+        corrupt = 0
+        if is_read:
+            for key, code, (place, data, size) in zip(keys, codes, weights.rows(self.address)):
+                is_whole = ctypes.string_at(place, HEADER_BYTES) == header(size)
+                is_whole = is_whole and self.content.matches(key, data, size)
+                corrupt += code > 0 and not is_whole
+        return {
+            "calls": 1,
+            "items": good,
+            "errors": len(keys) - good,
+            "checked": good if is_read else 0,
+            "corrupt": corrupt,
+            "seconds": seconds,
+            "cpu_s": cpu,
+            "latencies": [seconds],
+        }
 
     def measure(self, job):
         """Runs one kind of call until its time or its keys are over."""
@@ -276,6 +315,8 @@ def serve(lines, say):
                 say(worker.fill(job["keys"], job["size"], job["batch"]))
             case "wipe":
                 say(worker.wipe())
+            case "update":
+                say(worker.update(job))
             case "measure":
                 say(worker.measure(job))
     if worker:

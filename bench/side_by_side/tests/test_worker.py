@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from bench.side_by_side.weights import sizes_of
 from bench.side_by_side.worker import OPERATIONS, Worker
 
 SIZE = 4096
@@ -31,6 +32,9 @@ class DictStore:
 
     def batch_put_from(self, keys, addresses, sizes):
         return [self.put(key, ctypes.string_at(at, size)) for key, at, size in zip(keys, addresses, sizes)]
+
+    def batch_put_tensor_from(self, keys, addresses, sizes):
+        return self.batch_put_from(keys, addresses, sizes)
 
     def batch_get_into(self, keys, addresses, _sizes):
         codes = []
@@ -117,3 +121,23 @@ def test_a_put_stops_at_its_cap(worker):
 def test_values_that_do_not_fit_the_buffer_are_refused(worker):
     with pytest.raises(RuntimeError, match="do not fit"):
         worker.places(65, SIZE)
+
+
+def test_a_weight_update_is_written_and_read_in_one_call_each(worker):
+    update = {"tensors": 8, "bytes": 16 * SIZE, "update": 0}
+    written = worker.update({**update, "operation": "put"})
+    assert (written["items"], written["errors"]) == (8, 0)
+    read = worker.update({**update, "operation": "get"})
+    assert (read["items"], read["checked"], read["corrupt"]) == (8, 8, 0)
+    key = "weights-0/layer-3"
+    worker.store.objects[key] = worker.store.objects[key][:-1] + b"?"
+    assert worker.update({**update, "operation": "get"})["corrupt"] == 1
+    del worker.store.objects[key]
+    read = worker.update({**update, "operation": "get"})
+    assert (read["errors"], read["corrupt"]) == (1, 0)
+
+
+def test_tensors_of_an_update_have_mixed_sizes_and_the_wanted_sum():
+    sizes = sizes_of(1000, 2 << 30)
+    assert abs(sum(sizes) - (2 << 30)) < 1 << 20
+    assert min(sizes) < 8 << 10 and max(sizes) > 8 << 20
