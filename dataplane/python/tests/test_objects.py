@@ -3,6 +3,8 @@
 import array
 import ctypes
 import mmap
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -308,6 +310,32 @@ def test_config_forms_of_clients_are_accepted(store):
     assert store.put("k", b"v", config) == 0
     assert store.put_parts("l", b"v", config=config) == 0
     assert store.get_batch(["k", "l"]) == [b"v", b"v"]
+
+
+SETTINGS_WITHOUT_EFFECT = """
+import sys
+from mooncake.store import MooncakeDistributedStore, ObjectDataType, ReplicateConfig
+store = MooncakeDistributedStore()
+assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", sys.argv[1]) == 0
+config = ReplicateConfig()
+config.data_type = ObjectDataType.KVCACHE
+config.preferred_nof_segments = ["somewhere"]
+assert [store.put(f"without-effect-{number}", b"x", config) for number in range(3)] == [0] * 3
+store.close()
+"""
+
+
+def test_settings_of_replicas_without_effect_are_named_once(store, master_address):
+    child = subprocess.run(
+        [sys.executable, "-P", "-c", SETTINGS_WITHOUT_EFFECT, master_address],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    for name in ("data_type", "preferred_nof_segments"):
+        assert child.stderr.count(f"ReplicateConfig.{name} has no effect") == 1, child.stderr
 
 
 def test_put_of_one_value_refuses_to_keep_a_batch_together(store):
