@@ -33,6 +33,8 @@ pub(crate) struct Disk {
     files: BTreeMap<u64, StoredFile>,
     tasks: BTreeMap<u64, DiskTask>,
     numbered: u64,
+    /// Syncs that have failed, each with the loss of some writes before it.
+    pub(crate) failed_syncs: u64,
 }
 
 impl Disk {
@@ -144,7 +146,11 @@ impl Core {
         let Some(file) = self.disk(host).files.get_mut(&task.file) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        task.carry_out(file, free, fate, &random)
+        let result = task.carry_out(file, free, fate, &random);
+        if result.is_err() && matches!(task.work, DiskWork::Sync) {
+            self.disk(host).failed_syncs += 1;
+        }
+        result
     }
 
     /// The process of a host has ended, or its power has failed, in the middle of whatever its disk

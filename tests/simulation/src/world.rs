@@ -178,6 +178,11 @@ impl World {
         self.core().disk(host).mood = mood;
     }
 
+    /// Syncs of a host's disk that have failed so far.
+    pub fn failed_syncs(&self, host: HostId) -> u64 {
+        self.core().disk(host).failed_syncs
+    }
+
     /// Flips one bit of what the disk of a host has stored.
     pub fn flip_a_bit(&self, host: HostId) {
         self.core().flip_a_bit(host);

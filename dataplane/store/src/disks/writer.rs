@@ -118,13 +118,18 @@ impl<O: DiskOwner> Writer<O> {
         self.report(&demotions).await;
     }
 
-    /// Tells the master, a few times if it does not answer.
+    /// Tells the master, a few times if it does not answer; not a later life of it, which does not
+    /// know them and waits for the announcement that comes after this.
     async fn report(&self, demotions: &[TakenDemotion]) {
         if demotions.is_empty() {
             return;
         }
         let ended: Vec<EndedDemotion<'_>> = demotions.iter().map(TakenDemotion::ended).collect();
+        let mounts = self.owner.mounts();
         for _ in 0..REPORT_TRIES {
+            if self.owner.mounts() != mounts {
+                return;
+            }
             match self.owner.master().end_demotions(&ended).await {
                 Ok(_) => return,
                 Err(error) => {

@@ -24,8 +24,9 @@ pub(super) struct Model {
     dead: BTreeSet<u64>,
     /// Generations that the disk has announced: others may be torn.
     announced: BTreeSet<u64>,
-    /// Those of the present life: nothing but a bad disk can have changed their bytes.
-    fresh: BTreeSet<u64>,
+    /// Those of the present life, with the syncs that had failed before they were written: nothing
+    /// but a bad disk or a later sync that fails can have changed their bytes.
+    fresh: BTreeMap<u64, u64>,
     /// Payload bytes of all that was ever given to the disk.
     sizes: BTreeMap<u64, u32>,
     /// Keys on which a call works.
@@ -41,10 +42,10 @@ impl Model {
         self.generation
     }
 
-    /// A copy was announced.
-    pub(super) fn announce(&mut self, hash: u128, copy: Copy) {
+    /// A copy was announced that was given to the disk after so many failed syncs.
+    pub(super) fn announce(&mut self, hash: u128, copy: Copy, failed_syncs: u64) {
         self.announced.insert(copy.generation);
-        self.fresh.insert(copy.generation);
+        self.fresh.insert(copy.generation, failed_syncs);
         if let Some(older) = self.known.insert(hash, copy) {
             self.waiting.insert(older.generation, (hash, older));
         }
@@ -66,8 +67,10 @@ impl Model {
         self.announced.contains(&copy.generation)
     }
 
-    pub(super) fn is_fresh(&self, copy: &Copy) -> bool {
-        self.fresh.contains(&copy.generation)
+    /// Whether a copy must be intact after so many failed syncs: a sync that fails loses some of
+    /// what no earlier one covered.
+    pub(super) fn is_fresh(&self, copy: &Copy, failed_syncs: u64) -> bool {
+        self.fresh.get(&copy.generation) == Some(&failed_syncs)
     }
 
     pub(super) fn buried(&mut self, generations: &[u64]) {

@@ -108,6 +108,10 @@ impl User {
         model.active = model.active.saturating_sub(1);
     }
 
+    fn failed_syncs(&self) -> u64 {
+        self.play.world.failed_syncs(self.play.host)
+    }
+
     async fn write(&self, disk: &Disk) {
         let random = &self.play.random;
         let (mut written, mut outgoing, mut extents) = (Vec::new(), Vec::new(), Vec::new());
@@ -131,6 +135,7 @@ impl User {
             written.push((hash, generation, bytes));
             extents.push(extent);
         }
+        let failed_syncs = self.failed_syncs();
         let answer = disk.write(outgoing);
         if random.one_in(8)
             && let Some(extent) = extents.first()
@@ -146,7 +151,7 @@ impl User {
             let mut model = self.play.model.borrow_mut();
             model.busy.remove(&hash);
             if let Some(Ok(address)) = result {
-                model.announce(hash, Copy { generation, bytes, address: *address });
+                model.announce(hash, Copy { generation, bytes, address: *address }, failed_syncs);
             }
         }
     }
@@ -305,7 +310,8 @@ impl User {
         if first == 0 && found.len() as u64 == extent_bytes(u64::from(copy.bytes)) {
             let is_intact = perigee_ssd::image::is_intact(found, copy.bytes, copy.generation);
             self.play.world.check(is_right || !is_intact, || format!("A wrong byte: {copy:?}"));
-            let must_be = self.play.model.borrow().is_fresh(copy) && !self.play.trouble.is_untrue();
+            let is_fresh = self.play.model.borrow().is_fresh(copy, self.failed_syncs());
+            let must_be = is_fresh && !self.play.trouble.is_untrue();
             self.play.world.check(is_intact || !must_be, || format!("{copy:?} is not intact"));
             return is_intact;
         }

@@ -309,14 +309,17 @@ impl DiskCalls for Calls {
         let body = calls::end_demotions(self.client, ended);
         let read = |body: &[u8]| calls::statuses(body, ended.len());
         let verdicts = self.ask(MessageKind::EndDemotions, &body, read).await?;
+        let mut is_counted_on = false;
         for (one, verdict) in ended.iter().zip(&verdicts) {
             let taken = self.taken.borrow_mut().remove(&(one.key.to_owned(), one.generation));
             let is_there = one.status == Status::Ok && *verdict == Status::Ok;
+            is_counted_on |= is_there;
             if let Some(checksum) = taken.filter(|_| is_there) {
                 self.contract.note_demoted(one.key, checksum);
             }
         }
-        match self.random.one_in(UNHEARD) && self.is_lost_with_the_master().await {
+        let is_unheard = is_counted_on && self.random.one_in(UNHEARD);
+        match is_unheard && self.is_lost_with_the_master().await {
             true => Err(CallError::Deadline(CALL_DEADLINE)),
             false => Ok(verdicts),
         }
