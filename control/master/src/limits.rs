@@ -243,6 +243,10 @@ pub const ANNOUNCING_MS: u64 = 600_000;
 /// taken to have lost it. Those that live mount their segments within a few seconds.
 pub const REPAIRS_AFTER_START_MS: u64 = 30_000;
 
+/// Milliseconds from the start of a master in which disks of an earlier life come back, if their
+/// owners live: a few heartbeats.
+pub const DISKS_RETURN_MS: u64 = 10_000;
+
 /// Owners that keep a removal for the next life of the master.
 pub const REMOVAL_KEEPERS_MAX: usize = 3;
 

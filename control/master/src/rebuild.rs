@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::changed_keys::ChangedKeys;
-use crate::limits::{ANNOUNCING_MS, REPAIRS_AFTER_START_MS};
+use crate::limits::{ANNOUNCING_MS, DISKS_RETURN_MS, REPAIRS_AFTER_START_MS};
 
 #[derive(Debug, Default)]
 pub(crate) struct Rebuild {
@@ -32,6 +32,13 @@ impl Rebuild {
             *self = Self { began_ms: Some(began_ms), missing, is_over: true, ..Self::default() };
         }
         ends
+    }
+
+    /// Whether disks of an earlier life of the master may still be on their way back. A shard that
+    /// has seen nothing of an earlier life awaits none.
+    pub(crate) fn awaits_disks(&self, now_ms: u64) -> bool {
+        !self.announced.is_empty()
+            && self.began_ms.is_none_or(|began| now_ms.saturating_sub(began) < DISKS_RETURN_MS)
     }
 
     /// A key was written, or its removal was asked for.

@@ -67,6 +67,7 @@ impl KeyShard {
         if last {
             self.counters.evicted_keys += 1;
             self.count_unsaved(replica);
+            self.note_older_void(object);
             self.policy.evicted(hash, self.keys.len());
         }
         if is_only_part {

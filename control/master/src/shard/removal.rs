@@ -16,22 +16,46 @@ use crate::pattern::Pattern;
 impl KeyShard {
     /// Notes that a key was removed, whichever owners had it: some may be away.
     pub(super) fn note_removal(&mut self, key: &[u8]) {
-        self.note_for_keepers(RecordOp::Removed, key, &[]);
+        self.note_for_keepers((RecordOp::Removed, self.replicas.generation_bound()), key, &[]);
+    }
+
+    /// An object is evicted. Before disks have said what they have, one may have the key as it was
+    /// before, and the next life of the master may be the first one to hear of that: older copies
+    /// are void from now on, and the one that may be of these bytes is not.
+    pub(super) fn note_older_void(&mut self, object: u32) {
+        if !self.has_unheard_disks() {
+            return;
+        }
+        let replicas = self.replicas.chain(self.keys[object].first);
+        let generation = replicas.map(|id| self.replicas[id].generation).max().unwrap_or_default();
+        let record = &self.keys[object];
+        let (hash, key) = (record.hash(), record.key().to_vec());
+        self.removals.note_key(hash, Removal { sequence: 0, generation });
+        self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
+    }
+
+    /// Whether disks may still have something to announce that this life of the master knows
+    /// better.
+    fn has_unheard_disks(&self) -> bool {
+        let is_early = self.settings.offload.is_some() && self.rebuild.awaits_disks(self.now_ms);
+        is_early || self.space.disks().iter().any(|disk| self.space.is_unheard(*disk))
     }
 
     /// The same of all keys that match a pattern.
     pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
         let (tenant, text) = names_of(pattern);
-        self.note_for_keepers(RecordOp::RemovedPattern, text, tenant);
+        let generation = self.replicas.generation_bound();
+        self.note_for_keepers((RecordOp::RemovedPattern, generation), text, tenant);
     }
 
-    fn note_for_keepers(&mut self, op: RecordOp, key: &[u8], group: &[u8]) {
+    /// Notes that copies of smaller generations are void.
+    fn note_for_keepers(&mut self, (op, generation): (RecordOp, u64), key: &[u8], group: &[u8]) {
         let record = Record {
             op,
             flags: 0,
             checksum: 0,
             sequence: 0,
-            generation: self.replicas.generation_bound(),
+            generation,
             offset: 0,
             payload_bytes: 1,
             client: Identity(0),

@@ -105,4 +105,9 @@ impl Space {
             share.is_unheard = false;
         }
     }
+
+    /// Whether the owner of a disk is still to say what lies there.
+    pub(crate) fn is_unheard(&self, disk: u32) -> bool {
+        self.get(disk).is_some_and(|share| share.is_unheard)
+    }
 }

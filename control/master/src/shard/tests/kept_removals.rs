@@ -3,7 +3,7 @@
 use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::{Identity, TenantId};
 
-use super::demotion::{DISK, offload};
+use super::demotion::{DISK, offload, with_offload};
 use super::*;
 use crate::limits::REMOVAL_KEEPERS_MAX;
 use crate::segment::Announces;
@@ -198,4 +198,47 @@ fn a_disk_that_missed_a_life_of_the_master_does_not_bring_back_what_that_removed
         assert!(!stage.holds("removed") && stage.holds("kept"));
         assert_eq!(stage.announce("removed", u64::MAX >> 1, true), 0, "written again since");
     }
+}
+
+/// A master that has started again: an owner has announced a key in memory, and not yet its disk,
+/// which has the key as it was before.
+fn with_unheard_disk() -> Stage {
+    let force_evict = OffloadSettings { force_evict: true, ..offload() };
+    let mut stage = Stage::with(with_offload(force_evict), &[]);
+    let memory = SegmentSpec { announces: Announces::Objects, ..spec(0, EXTENT_BYTES) };
+    stage.mount(memory, 0);
+    stage.mount_disk(DISK);
+    assert!(stage.shard.follow(0));
+    let newer = Record { generation: 9, ..commit("key", 0, 7) };
+    let all = Announcement { records: &[newer], is_last: true, ..Announcement::default() };
+    assert!(stage.shard.announce(stage.now_ms, 0, &all).is_ok());
+    assert!(stage.holds("key"));
+    stage
+}
+
+#[test]
+fn an_older_copy_of_what_was_announced_and_evicted_is_void_and_its_own_copy_is_not() {
+    for (generation, expected) in [(4, code(Status::ObjectNotFound)), (9, 0)] {
+        let mut stage = with_unheard_disk();
+        assert_eq!(stage.put("evicts it"), 0);
+        assert!(!stage.holds("key"));
+        assert_eq!(stage.announce("key", generation, false), expected);
+        assert_eq!(stage.announce("other", 4, true), 0);
+    }
+}
+
+#[test]
+fn owners_keep_what_was_evicted_before_the_disks_were_heard() {
+    let mut stage = with_unheard_disk();
+    Heard::by(&mut stage.shard);
+    assert_eq!(stage.put("evicts it"), 0);
+    assert!(!stage.holds("key"));
+    let heard = Heard::by(&mut stage.shard);
+    let removals = heard.removals(0);
+    let keys: Vec<&[u8]> = removals.iter().map(|record| record.key).collect();
+    assert_eq!((keys, removals[0].generation), (vec![&b"key"[..]], 9));
+    // The same once the disk has said what it has: it hears of the rest itself.
+    stage.announce("other", 4, true);
+    assert_eq!(stage.put("evicts that"), 0);
+    assert!(Heard::by(&mut stage.shard).removals(0).is_empty());
 }
