@@ -16,6 +16,7 @@ mod lending;
 mod list_page;
 mod listings;
 mod log_budget;
+mod log_pause;
 mod master_shard;
 mod merge;
 mod rebuild;

@@ -1,30 +1,17 @@
 //! Says in the log why puts find no room: what is free to users may still be read, or be written
 //! late.
-//! Invariant: at most one line per pause and shard, and every failed put is in one of them.
 
+use super::log_pause::LogPause;
 use perigee_master::KeyShard;
-use std::cell::Cell;
-
-/// Milliseconds between two lines.
-const LOG_PAUSE_MS: u64 = 10_000;
 
 /// What was said last.
 #[derive(Debug, Default)]
-pub(super) struct ShortageLog {
-    failures: Cell<u64>,
-    next_ms: Cell<u64>,
-}
+pub(super) struct ShortageLog(LogPause);
 
 impl ShortageLog {
     /// Logs puts of a shard that found no room since the last line.
     pub(super) fn report(&self, index: usize, shard: &KeyShard, now_ms: u64) {
-        let failures = shard.counters().alloc_failures;
-        let puts = failures - self.failures.get();
-        if puts == 0 || now_ms < self.next_ms.get() {
-            return;
-        }
-        self.failures.set(failures);
-        self.next_ms.set(now_ms + LOG_PAUSE_MS);
+        let Some(puts) = self.0.news(shard.counters().alloc_failures, now_ms) else { return };
         let gauges = shard.gauges();
         tracing::warn!(
             shard = index,
