@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 /// Environment variable with the filter, for example `info`.
 const FILTER_VARIABLE: &str = "PERIGEE_LOG";
 /// The line of throughput and latency is written only if a variable asks for it.
-const DEFAULT_FILTER: &str = "warn,perigee_report=info";
+const DEFAULT_FILTER: &str = "warn,glommio=error,perigee_report=info";
 
 static BEGUN: Once = Once::new();
 

@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::writer::BoxMakeWriter;
 /// Environment variable with the filter of the store's own messages, for example `info`.
 const FILTER_VARIABLE: &str = "PERIGEE_LOG";
 /// The line of throughput and latency is written only if a variable asks for it.
-const DEFAULT_FILTER: &str = "warn,perigee_report=info";
+const DEFAULT_FILTER: &str = "warn,glommio=error,perigee_report=info";
 /// Folder for the file of the store's own messages.
 const FOLDER_VARIABLE: &str = "MC_LOG_DIR";
 

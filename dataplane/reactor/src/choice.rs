@@ -2,10 +2,12 @@
 //! elsewhere.
 //!
 //! It is found out once, before the first executor starts, and stays: an answer that was given is
-//! given again.
+//! given again. What the probe got may be refused to a later shard, because locked memory is
+//! counted per user over all processes: that shard runs on epoll, unless io_uring was asked for.
 
 use crate::uring::probe::{UringUnavailable, probe};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The variable that chooses.
 const VARIABLE: &str = "PERIGEE_REACTOR";
@@ -37,7 +39,12 @@ pub struct BackendChoice {
     pub backend: Backend,
     /// Why, for people.
     pub reason: String,
+    /// Whether the setting names this backend, so that no other one may take its place.
+    pub is_asked_for: bool,
 }
+
+/// Shards that have started on io_uring, and on epoll.
+static STARTED: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
 /// Why there is no choice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +68,7 @@ pub fn choice() -> Result<&'static BackendChoice, ChoiceError> {
         let wanted = std::env::var(VARIABLE).unwrap_or_default();
         let choice = decide(&wanted, probe);
         if let Ok(choice) = &choice {
-            let BackendChoice { backend, reason } = choice;
+            let BackendChoice { backend, reason, .. } = choice;
             tracing::info!(reactor = backend.name(), reason, "Shards run on this reactor");
         }
         choice
@@ -69,23 +76,37 @@ pub fn choice() -> Result<&'static BackendChoice, ChoiceError> {
     choice.as_ref().map_err(Clone::clone)
 }
 
-/// The name of what the shards of this process run on; `none` where they cannot run.
+/// Counts a shard that has started.
+pub fn note_shard(backend: Backend) {
+    STARTED[backend as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// The name of what the shards of this process run on: `mixed` where io_uring was refused to some
+/// of them, `none` where they cannot run.
 #[must_use]
 pub fn reactor_name() -> &'static str {
-    choice().map_or("none", |choice| choice.backend.name())
+    let started = STARTED.each_ref().map(|count| count.load(Ordering::Relaxed) > 0);
+    match started {
+        [true, true] => "mixed",
+        [true, false] => Backend::IoUring.name(),
+        [false, true] => Backend::Epoll.name(),
+        [false, false] => choice().map_or("none", |choice| choice.backend.name()),
+    }
 }
 
 fn decide(
     wanted: &str,
     probe: impl FnOnce() -> Result<(), UringUnavailable>,
 ) -> Result<BackendChoice, ChoiceError> {
-    let chosen = |backend, reason: String| Ok(BackendChoice { backend, reason });
+    let asked = |backend: Backend| {
+        let reason = format!("{VARIABLE} is {}", backend.name());
+        Ok(BackendChoice { backend, reason, is_asked_for: true })
+    };
+    let chosen =
+        |backend, reason: String| Ok(BackendChoice { backend, reason, is_asked_for: false });
     match wanted {
-        "epoll" => chosen(Backend::Epoll, format!("{VARIABLE} is epoll")),
-        "io_uring" => match probe() {
-            Ok(()) => chosen(Backend::IoUring, format!("{VARIABLE} is io_uring")),
-            Err(refusal) => Err(ChoiceError::Refused(refusal)),
-        },
+        "epoll" => asked(Backend::Epoll),
+        "io_uring" => probe().map_err(ChoiceError::Refused).and_then(|()| asked(Backend::IoUring)),
         "" | "auto" => match probe() {
             Ok(()) => chosen(Backend::IoUring, "the kernel allows io_uring".to_owned()),
             Err(refusal) => chosen(Backend::Epoll, refusal.to_string()),
@@ -104,7 +125,7 @@ mod tests {
     fn io_uring_is_taken_where_it_is_allowed_and_epoll_elsewhere() {
         for wanted in ["", "auto"] {
             let choice = decide(wanted, || Ok(())).unwrap();
-            assert_eq!(choice.backend, Backend::IoUring);
+            assert_eq!((choice.backend, choice.is_asked_for), (Backend::IoUring, false));
             let choice = decide(wanted, || Err(REFUSAL)).unwrap();
             assert_eq!((choice.backend, choice.reason), (Backend::Epoll, REFUSAL.to_string()));
         }
@@ -114,7 +135,8 @@ mod tests {
 
     #[test]
     fn io_uring_that_is_asked_for_and_refused_is_an_error_that_says_why() {
-        assert_eq!(decide("io_uring", || Ok(())).unwrap().backend, Backend::IoUring);
+        let choice = decide("io_uring", || Ok(())).unwrap();
+        assert_eq!((choice.backend, choice.is_asked_for), (Backend::IoUring, true));
         let error = decide("io_uring", || Err(REFUSAL)).unwrap_err();
         assert!(error.to_string().contains("io_uring_disabled is 2"), "{error}");
         let error = decide("uring", || Ok(())).unwrap_err();

@@ -21,7 +21,7 @@ mod submitted;
 mod uring;
 mod vanished;
 
-pub use choice::{Backend, BackendChoice, ChoiceError, choice, reactor_name};
+pub use choice::{Backend, BackendChoice, ChoiceError, choice, note_shard, reactor_name};
 pub use completion::Completion;
 pub use file_operation::{FileHandle, FileOperation, FileWork};
 pub use limits::MEMLOCK_BYTES_MIN;

@@ -11,7 +11,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::stream::ShardEnvironment;
 use crate::tasks::TaskExecutor;
 use error::ExecutorError;
-use perigee_reactor::{Backend, Reactor, choice};
+use perigee_reactor::{Backend, Reactor, choice, note_shard};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -37,7 +37,17 @@ struct ExecutorStart {
 /// pool instead.
 pub(crate) fn start(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError> {
     check_descriptors(EXECUTOR_DESCRIPTORS)?;
-    let backend = choice()?.backend;
+    let choice = choice()?;
+    match start_on(choice.backend, options) {
+        Err(error) if error.is_of_io_uring() && !choice.is_asked_for => {
+            tracing::warn!(shard = options.name, %error, "io_uring is refused to this shard, it runs on epoll");
+            start_on(Backend::Epoll, options)
+        }
+        started => started,
+    }
+}
+
+fn start_on(backend: Backend, options: &ExecutorOptions) -> Result<Mailbox, ExecutorError> {
     let (outbox, inbox) = mailbox().map_err(ExecutorError::Thread)?;
     let (ready, started) = channel();
     let start = ExecutorStart {
@@ -56,7 +66,11 @@ pub(crate) fn start(options: &ExecutorOptions) -> Result<Mailbox, ExecutorError>
         .spawn(move || serve(start))
         .map_err(ExecutorError::Thread)?;
     match started.recv_timeout(START_DEADLINE) {
-        Ok(result) => result.map(|()| outbox),
+        Ok(result) => {
+            result?;
+            note_shard(backend);
+            Ok(outbox)
+        }
         Err(RecvTimeoutError::Timeout) => Err(ExecutorError::Late(START_DEADLINE)),
         Err(RecvTimeoutError::Disconnected) => Err(ExecutorError::Ended),
     }

@@ -156,7 +156,7 @@ pub(super) const OWN: &[Family] = &[
     Family::gauge(
         "perigee_client_build_info",
         "1",
-        "Always 1; the labels say what runs, and on which reactor (io_uring or epoll)",
+        "Always 1; the labels say what runs, and on which reactor (io_uring, epoll or mixed)",
     )
     .labelled(&["version", "commit", "reactor"])
     .ours()

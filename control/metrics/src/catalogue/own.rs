@@ -12,7 +12,7 @@ pub(super) const FAMILIES: &[Family] = &[
     Family::gauge(
         "perigee_build_info",
         "1",
-        "Always 1; the labels say what runs, and on which reactor (io_uring or epoll)",
+        "Always 1; the labels say what runs, and on which reactor (io_uring, epoll or mixed)",
     )
     .labelled(&["version", "commit", "reactor"])
     .ours(),

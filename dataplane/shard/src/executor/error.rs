@@ -39,3 +39,10 @@ pub enum ExecutorError {
     #[error("The executor thread did not start within {0:?}")]
     Late(Duration),
 }
+
+impl ExecutorError {
+    /// Whether the kernel has refused a ring that the probe had got.
+    pub(super) fn is_of_io_uring(&self) -> bool {
+        matches!(self, Self::Glommio(_) | Self::Reactor(ReactorError::Ring(_)))
+    }
+}

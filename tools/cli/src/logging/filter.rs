@@ -1,5 +1,6 @@
 //! Which lines are logged. Invariant: the libraries we use never speak below a warning unless
-//! PERIGEE_LOG asks for it.
+//! PERIGEE_LOG asks for it, and glommio not below an error: it warns of memory that cannot be
+//! locked, in four lines a shard, and of that we warn ourselves where it has consequences.
 
 use perigee_flags::{FlagError, LogSettings, Origin, ProcessEnvironment};
 use perigee_settings::Variables;
@@ -34,6 +35,7 @@ pub(super) fn of(
     });
     Ok(Targets::new()
         .with_default(level.min(LevelFilter::WARN))
+        .with_target("glommio", level.min(LevelFilter::ERROR))
         .with_target(OWN_TARGETS, level)
         .with_targets(modules))
 }
