@@ -22,6 +22,11 @@ pub const CONNECTION_LIFE: Duration = Duration::from_secs(300);
 /// Time a connection has to finish its last request after its life or the server ended.
 pub const LAST_REQUEST_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a port that is taken is tried, and how often.
+pub const PORT_WAIT: Duration = Duration::from_secs(2);
+/// Pause between two tries.
+pub const PORT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Longest time a stop waits for requests in progress.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 

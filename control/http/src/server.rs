@@ -4,13 +4,16 @@
 use crate::answers::note_size;
 use crate::connection::Connections;
 use crate::limits::{
-    ACCEPT_PAUSE, BLOCKING_THREADS_MAX, BODY_BYTES_MAX, COMPRESSED_BYTES_MIN, Deadlines, STOP_GRACE,
+    ACCEPT_PAUSE, BLOCKING_THREADS_MAX, BODY_BYTES_MAX, COMPRESSED_BYTES_MIN, Deadlines,
+    PORT_PAUSE, PORT_WAIT, STOP_GRACE,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
@@ -41,7 +44,9 @@ pub struct HttpHandle {
 }
 
 impl HttpServer {
-    /// Binds `address` and serves `router` on a new thread called `name`.
+    /// Binds `address` and serves `router` on a new thread called `name`. A port that is taken is
+    /// tried for [`PORT_WAIT`]: the kernel frees those of a killed process a moment after it is
+    /// gone, and who restarts it at once must not fail for that.
     ///
     /// # Errors
     /// The address cannot be bound or the thread cannot be made.
@@ -50,17 +55,31 @@ impl HttpServer {
         address: SocketAddr,
         router: Router,
     ) -> Result<HttpHandle, HttpStartError> {
-        Self::start_with(name, address, router, Deadlines::default())
+        let bound = bind_within(address, PORT_WAIT);
+        Self::serve(name, (address, bound), router, Deadlines::default())
     }
 
-    fn start_with(
+    /// As [`HttpServer::start`], and a port that is taken is an error at once.
+    ///
+    /// # Errors
+    /// The address cannot be bound or the thread cannot be made.
+    pub fn start_if_free(
         name: &'static str,
         address: SocketAddr,
+        router: Router,
+    ) -> Result<HttpHandle, HttpStartError> {
+        let bound = bind_within(address, Duration::ZERO);
+        Self::serve(name, (address, bound), router, Deadlines::default())
+    }
+
+    fn serve(
+        name: &'static str,
+        (address, bound): (SocketAddr, io::Result<std::net::TcpListener>),
         router: Router,
         deadlines: Deadlines,
     ) -> Result<HttpHandle, HttpStartError> {
         let failed = |cause| HttpStartError { name, address, cause };
-        let socket = std::net::TcpListener::bind(address).map_err(failed)?;
+        let socket = bound.map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let local_addr = socket.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
@@ -111,6 +130,18 @@ impl HttpHandle {
 impl Drop for HttpHandle {
     fn drop(&mut self) {
         self.stop_and_join();
+    }
+}
+
+fn bind_within(address: SocketAddr, wait: Duration) -> io::Result<std::net::TcpListener> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match std::net::TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(PORT_PAUSE);
+            }
+            other => return other,
+        }
     }
 }
 

@@ -93,11 +93,10 @@ fn announce_settings(config: &NodeConfig) {
 }
 
 fn start_page(config: &NodeConfig, slot: &StoreSlot) -> Result<Option<HttpHandle>, NodeError> {
-    let start = |address| StatusPage::start(address, slot.clone());
     let page = match config.http {
         HttpPage::Off => None,
-        HttpPage::Required(address) => Some(start(address)?),
-        HttpPage::IfFree(address) => start(address)
+        HttpPage::Required(address) => Some(StatusPage::start(address, slot.clone())?),
+        HttpPage::IfFree(address) => StatusPage::start_if_free(address, slot.clone())
             .inspect_err(|error| {
                 tracing::warn!(
                     %error,

@@ -78,6 +78,17 @@ impl StatusPage {
     pub fn start(address: SocketAddr, slot: StoreSlot) -> Result<HttpHandle, HttpStartError> {
         HttpServer::start("node", address, router(slot))
     }
+
+    /// As [`StatusPage::start`], and without waiting for a port that is taken.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub fn start_if_free(
+        address: SocketAddr,
+        slot: StoreSlot,
+    ) -> Result<HttpHandle, HttpStartError> {
+        HttpServer::start_if_free("node", address, router(slot))
+    }
 }
 
 fn router(slot: StoreSlot) -> Router {

@@ -4,8 +4,7 @@ use super::*;
 use crate::request_origin::RequestOrigin;
 use axum::routing::{get, post};
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream};
 
 fn start(router: Router) -> HttpHandle {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -56,8 +55,26 @@ fn serves_a_route_and_stops() {
 #[test]
 fn port_in_use_is_an_error_that_names_the_address() {
     let first = start(hello());
-    let error = HttpServer::start("second", first.local_addr(), hello()).unwrap_err();
-    assert!(error.to_string().contains(&first.local_addr().to_string()), "{error}");
+    for start in [HttpServer::start, HttpServer::start_if_free] {
+        let error = start("second", first.local_addr(), hello()).unwrap_err();
+        assert!(error.to_string().contains(&first.local_addr().to_string()), "{error}");
+    }
+}
+
+#[test]
+fn a_port_that_is_free_a_moment_later_is_waited_for() {
+    let dying = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = dying.local_addr().unwrap();
+    let (tried, refused) = std::sync::mpsc::channel();
+    let frees = std::thread::spawn(move || {
+        refused.recv().unwrap();
+        drop(dying);
+    });
+    assert!(HttpServer::start_if_free("second", address, hello()).is_err());
+    tried.send(()).unwrap();
+    let handle = HttpServer::start("second", address, hello()).expect("it is free soon");
+    assert_eq!(handle.local_addr(), address);
+    frees.join().unwrap();
 }
 
 #[test]
@@ -97,7 +114,8 @@ fn start_impatient(router: Router) -> HttpHandle {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let soon = Duration::from_millis(100);
     let deadlines = Deadlines { head: soon, request: soon };
-    HttpServer::start_with("http-test", any_port, router, deadlines).expect("a port is free")
+    let bound = (any_port, bind_within(any_port, Duration::ZERO));
+    HttpServer::serve("http-test", bound, router, deadlines).expect("a port is free")
 }
 
 #[test]
