@@ -1,5 +1,7 @@
 //! Notices a shard that no longer takes jobs: it would not answer anybody, and nothing else would
 //! say why.
+//! Invariant: a process that stood still as a whole (SIGSTOP, a frozen or throttled group) is not
+//! taken for one whose shards are stalled.
 
 use crate::clock::monotonic_ms;
 use crate::mailbox::Mailbox;
@@ -12,6 +14,8 @@ use std::time::Duration;
 const QUESTION: Duration = Duration::from_millis(500);
 /// A shard that has not answered for this long is stalled.
 const STALLED: Duration = Duration::from_secs(3);
+/// Looks that are further apart than this show that the process stood still.
+const STOOD_STILL: Duration = Duration::from_secs(2);
 
 /// A thread that asks every shard now and then whether it is there. Dropping it ends the thread.
 #[derive(Debug)]
@@ -24,6 +28,10 @@ pub struct Watchdog {
 struct WatchdogState {
     name: &'static str,
     answered_ms: Vec<Arc<AtomicU64>>,
+    /// When shards were asked last.
+    asked_ms: AtomicU64,
+    /// When the process last went on after it had stood still.
+    resumed_ms: AtomicU64,
     stopping: Mutex<bool>,
     bell: Condvar,
 }
@@ -38,6 +46,8 @@ impl Watchdog {
         let shared = Arc::new(WatchdogState {
             name,
             answered_ms: shards.iter().map(|_| answered()).collect(),
+            asked_ms: AtomicU64::new(monotonic_ms()),
+            resumed_ms: AtomicU64::default(),
             stopping: Mutex::default(),
             bell: Condvar::new(),
         });
@@ -49,7 +59,7 @@ impl Watchdog {
 
     /// The first shard that does not answer, and for how long it has not.
     pub fn stalled(&self) -> Option<(usize, Duration)> {
-        self.shared.stalled()
+        self.shared.stalled(monotonic_ms())
     }
 }
 
@@ -67,13 +77,14 @@ impl WatchdogState {
     fn watch(&self, shards: &[Mailbox]) {
         let mut reported = false;
         while !self.pause() {
+            self.note_question(monotonic_ms());
             for (shard, answered) in shards.iter().zip(&self.answered_ms) {
                 let answered = answered.clone();
                 shard.post(Box::new(move |_| {
                     answered.store(monotonic_ms(), Ordering::Relaxed);
                 }));
             }
-            let stalled = self.stalled();
+            let stalled = self.stalled(monotonic_ms());
             if let (Some((shard, silent)), false) = (stalled, reported) {
                 tracing::error!(shards = self.name, shard, ?silent, "A shard is stalled");
             }
@@ -81,10 +92,28 @@ impl WatchdogState {
         }
     }
 
-    fn stalled(&self) -> Option<(usize, Duration)> {
-        let now = monotonic_ms();
+    /// Shards are asked at `now_ms`.
+    fn note_question(&self, now_ms: u64) {
+        if self.stands_still(now_ms) {
+            self.resumed_ms.store(now_ms, Ordering::Relaxed);
+        }
+        self.asked_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// Whether this thread has not asked when it should have.
+    fn stands_still(&self, now_ms: u64) -> bool {
+        let asked_ms = self.asked_ms.load(Ordering::Relaxed);
+        Duration::from_millis(now_ms.saturating_sub(asked_ms)) > STOOD_STILL
+    }
+
+    fn stalled(&self, now_ms: u64) -> Option<(usize, Duration)> {
+        if self.stands_still(now_ms) {
+            return None;
+        }
+        let resumed_ms = self.resumed_ms.load(Ordering::Relaxed);
         let silent = |answered: &Arc<AtomicU64>| {
-            Duration::from_millis(now.saturating_sub(answered.load(Ordering::Relaxed)))
+            let heard_ms = answered.load(Ordering::Relaxed).max(resumed_ms);
+            Duration::from_millis(now_ms.saturating_sub(heard_ms))
         };
         let mut shards = self.answered_ms.iter().map(silent).enumerate();
         shards.find(|(_, silent)| *silent > STALLED)
@@ -103,6 +132,28 @@ mod tests {
     use super::*;
     use crate::{Shard, ShardOptions};
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_process_that_stood_still_has_no_stalled_shard_until_it_has_gone_on_for_a_while() {
+        let stalled_ms = STALLED.as_millis() as u64 + 1;
+        let watch = WatchdogState {
+            name: "test",
+            answered_ms: vec![Arc::new(AtomicU64::new(10))],
+            asked_ms: AtomicU64::new(10),
+            resumed_ms: AtomicU64::default(),
+            stopping: Mutex::default(),
+            bell: Condvar::new(),
+        };
+        let resumed = 60_000;
+        assert_eq!(watch.stalled(resumed), None, "it was not asked");
+        watch.note_question(resumed);
+        assert_eq!(watch.stalled(resumed), None);
+        for later in (resumed..=resumed + stalled_ms).step_by(500) {
+            watch.note_question(later);
+        }
+        let silent = Duration::from_millis(stalled_ms);
+        assert_eq!(watch.stalled(resumed + stalled_ms), Some((0, silent)));
+    }
 
     #[test]
     fn a_blocked_shard_is_noticed_and_a_free_one_is_not() {
