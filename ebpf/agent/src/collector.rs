@@ -1,5 +1,6 @@
 //! Reads the host into snapshots. Not for many threads: one collector, one thread.
 
+mod checked_links;
 mod disks;
 mod distances;
 mod flows;
@@ -22,6 +23,7 @@ use crate::persisted::StateFolder;
 use crate::slow::SlowDetector;
 use crate::snapshot::{ProcessSeries, Snapshot};
 use crate::traces::SpanEntry;
+use checked_links::CheckedLinks;
 use flows::Flows;
 use links::Links;
 use marks::{Marks, MarksSeenBy};
@@ -61,6 +63,7 @@ pub struct Collector {
     /// What probes that work cannot see, as of the last turn.
     troubles: BTreeMap<Feature, ProbeLimit>,
     samples: Samples,
+    checked: CheckedLinks,
     judge: SlowDetector,
     verdicts: Verdicts,
 }
@@ -89,6 +92,7 @@ impl Collector {
             network: NetworkNamespace::open(&options.roots),
             troubles: BTreeMap::new(),
             samples: Samples::default(),
+            checked: CheckedLinks::new(options.baseline.clone()),
             judge: SlowDetector::default(),
             options,
         }
@@ -145,7 +149,10 @@ impl Collector {
     /// Who is slow, and who was.
     fn judge(&mut self, snapshot: &mut Snapshot, processes: &[OurProcess]) {
         let waits = host::waits(&self.options.roots, processes, self.probes.as_ref());
-        let signs = self.samples.take(snapshot, &waits);
+        let mut signs = self.samples.take(snapshot, &waits);
+        let checked = self.checked.of(snapshot);
+        signs.links.iter_mut().for_each(|link| link.take_checked(&checked.speeds));
+        signs.checked_ns = checked.round_trips;
         snapshot.suspects = self.judge.judge(snapshot.taken_ms, &signs);
         self.verdicts.take(snapshot.taken_ms, &snapshot.suspects);
         snapshot.past_suspects = self.verdicts.past();

@@ -40,6 +40,8 @@ const FLAGS: &[Flag] = &[
     Flag::new("interfaces", ValueKind::Text, "", "NICs to watch, with commas; empty for all"),
     Flag::new("state_dir", ValueKind::Text, AgentOptions::STATE,
         "Folder that keeps counters over a restart; empty starts from zero"),
+    Flag::new("baseline", ValueKind::Text, "",
+        "File with what `perigee check` measured, against which NICs are held from the first day; none for none, empty for the usual one"),
     Flag::new("activity_dir", ValueKind::Text, "",
         "Folder with the pages of our processes; empty asks PERIGEE_ACTIVITY_DIR, else /dev/shm/perigee"),
     Flag::new("report_to", ValueKind::Text, "",
@@ -145,6 +147,11 @@ fn options(
         roots,
         activity: activity.unwrap_or(defaults.activity),
         state: settings.optional_text("state_dir").map(PathBuf::from),
+        baseline: match settings.text("baseline") {
+            "" => defaults.baseline,
+            "none" => None,
+            file => Some(PathBuf::from(file)),
+        },
         ebpf: settings.bool("ebpf"),
         packets: settings.bool("packets"),
         slow: Duration::from_millis(settings.integer("slow_ms")),
@@ -225,6 +232,9 @@ mod tests {
         assert_eq!((found.state, found.slow), (wanted.state, wanted.slow));
         assert_eq!((found.ebpf, found.packets), (wanted.ebpf, wanted.packets));
         assert_eq!(found.interfaces, wanted.interfaces);
+        assert_eq!(found.baseline, wanted.baseline);
+        assert_eq!(load(&["--baseline=none"]).unwrap().options.baseline, None);
+        assert_eq!(load(&["--baseline=a"]).unwrap().options.baseline, Some("a".into()));
     }
 
     #[test]

@@ -109,3 +109,5 @@ pub(crate) const COARSE: TrackLimits =
     TrackLimits { file: "history-day", step_ms: 10_000, length_ms: 86_400_000, bytes: 30 << 20 };
 /// Disks of our processes that are shown; the others are left out.
 pub(crate) const DISKS_MAX: usize = 256;
+/// Turns between two looks at the baseline of links.
+pub(crate) const BASELINE_TURNS: u64 = 60;

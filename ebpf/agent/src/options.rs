@@ -18,6 +18,8 @@ pub struct AgentOptions {
     pub activity: PageDirectory,
     /// Folder that keeps counters over a restart; `None` starts from zero each time.
     pub state: Option<PathBuf>,
+    /// What `perigee check` has measured; `None` holds no NIC against it.
+    pub baseline: Option<PathBuf>,
     /// Whether eBPF is used where it is allowed.
     pub ebpf: bool,
     /// Whether probes count packets, which the kernel does as well.
@@ -51,6 +53,7 @@ impl Default for AgentOptions {
             roots: Roots::system(),
             activity: activity.unwrap_or_else(|| PageDirectory::new("/dev/shm/perigee")),
             state: Some(PathBuf::from(Self::STATE)),
+            baseline: Some(perigee_mesh::usual_file()),
             ebpf: true,
             packets: false,
             slow: Duration::from_millis(10),

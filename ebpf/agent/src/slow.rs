@@ -4,6 +4,7 @@
 //! is named for what all of its kind show at the same time, and none for a single bad turn.
 
 mod evidence;
+pub(crate) mod link_state;
 mod rule;
 pub(crate) mod sample;
 mod series;
@@ -13,10 +14,11 @@ mod tests;
 
 use crate::snapshot::{Suspect, SuspectKind};
 use evidence::evidence;
-use rule::SlowRule;
+use link_state::{LinkState, LinkStateDetector};
 pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP, WIRE_GROUP};
+use rule::{SlowRule, is_beyond};
 use sample::{PeerBaseline, Sample, Subject, is_crowded};
-use series::{SubjectHistory, median};
+use series::{Grade, SubjectHistory, median};
 use share::{ShareDetector, ShareSample};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +37,10 @@ pub(crate) type Ways = BTreeMap<String, BTreeSet<String>>;
 pub(crate) struct Signs {
     pub(crate) samples: Vec<Sample>,
     pub(crate) shares: Vec<ShareSample>,
+    pub(crate) links: Vec<LinkState>,
     pub(crate) ways: Ways,
+    /// What `perigee check` measured of a round trip over each NIC.
+    pub(crate) checked_ns: BTreeMap<String, u64>,
 }
 
 /// Remembers how everybody did.
@@ -46,18 +51,23 @@ pub(crate) struct SlowDetector {
     /// any.
     blamed: BTreeMap<Subject, Suspect>,
     shares: ShareDetector,
+    links: LinkStateDetector,
 }
 
 impl SlowDetector {
     /// Takes the signs of a turn and tells who is slow, and since when.
     pub(crate) fn judge(&mut self, now_ms: u64, signs: &Signs) -> Vec<Suspect> {
-        let lossy = self.shares.judge(now_ms, &signs.shares);
-        let slow = self.compare(now_ms, &signs.samples);
+        let mut lossy = self.shares.judge(now_ms, &signs.shares);
+        for worse in self.links.judge(now_ms, &signs.links) {
+            add(&mut lossy, worse);
+        }
+        let slow = self.compare(now_ms, signs);
         self.with_slow(lossy, slow, &signs.ways)
     }
 
     /// Who takes longer than others and than usually.
-    fn compare(&mut self, now_ms: u64, samples: &[Sample]) -> Vec<Suspect> {
+    fn compare(&mut self, now_ms: u64, signs: &Signs) -> Vec<Suspect> {
+        let samples = &signs.samples;
         self.known.values_mut().for_each(SubjectHistory::begin_turn);
         for sample in samples {
             let who = (sample.kind, sample.group.clone(), sample.name.clone());
@@ -82,6 +92,7 @@ impl SlowDetector {
                 others_slowdown_tenths: others(&slowdown, &who).unwrap_or(10).max(10),
                 others_increase_ns: others(&increase, &who).unwrap_or(0),
                 is_crowded,
+                checked_ns: signs.checked_ns.get(&sample.name).copied(),
             };
             let series = self.known.get_mut(&who);
             match series.and_then(|series| judge_one(series, sample, &comparison, now_ms)) {
@@ -112,8 +123,7 @@ impl SlowDetector {
             let mut nics = ways.get(&suspect.name).into_iter().flatten();
             let is_victim = suspect.kind == SuspectKind::Peer
                 && nics.any(|nic| sick.contains(nic) || self.shares.is_bad(nic, &suspect.name));
-            let is_named =
-                |other: &Suspect| (other.kind, &other.name) == (suspect.kind, &suspect.name);
+            let is_named = |other: &Suspect| other.is_of(&suspect);
             if !is_victim && !kept.iter().any(is_named) {
                 kept.push(suspect);
             }
@@ -141,6 +151,14 @@ impl SlowDetector {
     }
 }
 
+/// Names a suspect, or adds to what is known of it.
+fn add(named: &mut Vec<Suspect>, found: Suspect) {
+    match named.iter_mut().find(|one| one.is_of(&found)) {
+        Some(known) => known.add_evidence(&found),
+        None => named.push(found),
+    }
+}
+
 fn judge_one(
     series: &mut SubjectHistory,
     sample: &Sample,
@@ -153,15 +171,22 @@ fn judge_one(
         series.meet(comparison.others_ns.is_some());
     }
     let usual_ns = series.usual();
-    let verdict = rule.verdict(series.best()?, usual_ns, comparison);
+    let best_ns = series.best()?;
+    let checked_ns = comparison.checked_ns.filter(|checked| {
+        rule::is_round_trip(sample) && !comparison.is_crowded && is_beyond(best_ns, *checked)
+    });
+    let verdict = match (rule.verdict(best_ns, usual_ns, comparison), checked_ns) {
+        (Grade::Good, Some(_)) => Grade::Slow,
+        (verdict, _) => verdict,
+    };
     let since_ms = series.settle(verdict, comparison.others_ns.is_some(), now_ms)?;
     Some(Suspect {
         kind: sample.kind,
         name: sample.name.clone(),
-        evidence: evidence(sample.what, now_ns, comparison.others_ns, usual_ns),
+        evidence: evidence(sample.what, now_ns, comparison.others_ns, (usual_ns, checked_ns)),
         since_ms,
         now_ns,
-        usual_ns: usual_ns.or(comparison.others_ns).unwrap_or(0),
+        usual_ns: checked_ns.or(usual_ns).or(comparison.others_ns).unwrap_or(0),
     })
 }
 

@@ -3,7 +3,6 @@
 
 mod document;
 mod report;
-mod state;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
@@ -14,7 +13,7 @@ use perigee_flags::{
 };
 use perigee_mesh::{
     LinkBaseline, LinkFinding, LinkPlan, LinkResult, Mesh, MeshHost, MeshServer, PROBES_MAX,
-    STREAMS_MAX, Unheard, WHOLE_LOAD_MAX, judge, sick_links,
+    STREAMS_MAX, Unheard, WHOLE_LOAD_MAX, judge, sick_links, usual_file,
 };
 use perigee_rpc::SegmentUse;
 use perigee_schemas::Status;
@@ -25,7 +24,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use report::age_text;
-pub(crate) use state::usual_file;
 
 /// Exit code when something does not work.
 const EXIT_FAILED: u8 = 1;

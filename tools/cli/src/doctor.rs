@@ -21,7 +21,6 @@ mod report;
 mod segments;
 mod tcp;
 
-use crate::check::usual_file;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::output;
@@ -34,7 +33,7 @@ use peers::PeerHost;
 use perigee_flags::{
     Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind, nearest,
 };
-use perigee_mesh::LinkBaseline;
+use perigee_mesh::{LinkBaseline, usual_file};
 use perigee_topology::{Topology, cpu_list};
 use report::DoctorReport;
 use segments::ClusterSegments;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Version of the file.
@@ -35,6 +36,15 @@ struct KnownLink {
     there: Vec<f64>,
     back: Vec<f64>,
     round_trip_ns: Vec<u64>,
+}
+
+/// What is known of a NIC of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedNic {
+    /// Speed of its link, if it said so.
+    pub bytes_per_second: Option<u64>,
+    /// Nanoseconds of a round trip to each address of other hosts that was measured.
+    pub round_trip_ns: BTreeMap<IpAddr, u64>,
 }
 
 /// Why a file of baselines is of no use.
@@ -140,6 +150,31 @@ impl LinkBaseline {
         let mut kept = self.links.get(&name(from, to).0)?.round_trip_ns.clone();
         kept.sort_unstable();
         kept.get(kept.len() / 2).copied()
+    }
+
+    /// What is known of the NICs of a host, by their names.
+    #[must_use]
+    pub fn nics_of(&self, host: &str) -> BTreeMap<String, CheckedNic> {
+        const BYTES_PER_MEGABIT: u64 = 125_000;
+        let Some(own) = self.hosts.get(host) else { return BTreeMap::new() };
+        let mut found = BTreeMap::new();
+        for nic in &own.nics {
+            let from = NicOfHost::new(host, &nic.name);
+            let mut checked = CheckedNic {
+                bytes_per_second: nic.speed_mbps.map(|mbps| mbps.saturating_mul(BYTES_PER_MEGABIT)),
+                ..CheckedNic::default()
+            };
+            for (other, facts) in self.hosts.iter().filter(|(other, _)| *other != host) {
+                for there in &facts.nics {
+                    let to = NicOfHost::new(other, &there.name);
+                    let Some(ns) = self.round_trip_ns(&from, &to) else { continue };
+                    let addresses = there.addresses.iter().map(|at| (at.address, ns));
+                    checked.round_trip_ns.extend(addresses);
+                }
+            }
+            found.insert(nic.name.clone(), checked);
+        }
+        found
     }
 
     /// How many links it knows.

@@ -24,8 +24,9 @@ mod server;
 mod session;
 mod socket;
 mod station;
+mod usual_file;
 
-pub use baseline::{BaselineError, LinkBaseline};
+pub use baseline::{BaselineError, CheckedNic, LinkBaseline};
 pub use client::MeshError;
 pub use facts::{MeshHost, NicAddress, NicFacts};
 pub use finding::{FindingKind, LinkFinding};
@@ -35,3 +36,4 @@ pub use plan::LinkPlan;
 pub use readings::{LinkReadings, LinkResult, LoadRate};
 pub use server::MeshServer;
 pub use station::{Mesh, Unheard};
+pub use usual_file::usual_file;

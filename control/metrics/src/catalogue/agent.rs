@@ -71,7 +71,7 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_nic_link_bytes_per_second", "bytes_per_second",
         "What the link can carry in one direction; source: sysfs").labelled(PORT),
     counter("perigee_nic_hardware_events_total", "events",
-        "Congestion, loss and retries inside an RDMA port; source: hw_counters")
+        "Congestion, loss, damage and retries as a port counts them; source: hw_counters and counters of RDMA ports, statistics of Ethernet cards")
         .labelled(&["device", "port", "event"]),
     counter("perigee_probed_bytes_total", "bytes",
         "Bytes of an interface with the headers of every packet; source: eBPF tcx, with --packets").labelled(DEVICE_DIRECTION),

@@ -7,6 +7,7 @@ mod shares;
 use super::distances::PeerDistances;
 use crate::histogram::Distribution;
 use crate::host::Wait;
+use crate::slow::link_state::LinkState;
 use crate::slow::sample::Sample;
 use crate::slow::{RDMA_GROUP, SHORTEST_GROUP, Signs};
 use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
@@ -58,7 +59,8 @@ impl Samples {
         if elapsed_ns == 0 {
             Signs::default()
         } else {
-            Signs { samples, shares, ways: ways(snapshot) }
+            let links = LinkState::of(&snapshot.nics);
+            Signs { samples, shares, links, ways: ways(snapshot), ..Signs::default() }
         }
     }
 

@@ -9,7 +9,7 @@ const BYTES_PER_MEGABIT: u64 = 125_000;
 const DATA_UNIT_BYTES: u64 = 4;
 /// Counters that are shown by name. Drivers have dozens; these tell congestion, loss and broken
 /// links.
-const SHOWN: [&str; 14] = [
+const SHOWN: [&str; 21] = [
     "np_cnp_sent",
     "np_ecn_marked_roce_packets",
     "rp_cnp_handled",
@@ -24,6 +24,13 @@ const SHOWN: [&str; 14] = [
     "completer_retry_err",
     "link_downed",
     "send_err",
+    "symbol_error",
+    "link_error_recovery",
+    "local_link_integrity_errors",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_xmit_discards",
+    "port_xmit_wait",
 ];
 
 /// The ports of a device.

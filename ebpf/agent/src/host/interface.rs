@@ -6,6 +6,18 @@ use crate::snapshot::NicSeries;
 use perigee_topology::{LinkLayer, Nic, NicKind, OperState, RdmaDevice, Roots, Topology};
 use std::collections::BTreeSet;
 
+/// What drivers of real network cards count of frames that came damaged, and of those for which
+/// there was no buffer. `rx_dropped` is not among them: it also counts frames that no protocol of
+/// this host wants.
+const SHOWN: [&str; 6] = [
+    "rx_crc_errors",
+    "rx_frame_errors",
+    "rx_missed_errors",
+    "rx_fifo_errors",
+    "tx_carrier_errors",
+    "tx_fifo_errors",
+];
+
 /// Bytes per second of a megabit per second.
 const BYTES_PER_MEGABIT: u64 = 125_000;
 
@@ -17,13 +29,19 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
     let mut found: Vec<_> = interfaces
         .map(|nic| {
             let count = |name: &str| {
-                sys.number::<u64>(&format!("class/net/{}/statistics/{name}", nic.name)).unwrap_or(0)
+                sys.number::<u64>(&format!("class/net/{}/statistics/{name}", nic.name))
             };
+            let kind = kind(nic, topology);
+            let is_real = !matches!(kind, "virtual" | "loopback");
+            let shown = SHOWN.iter().filter(|_| is_real);
+            let shown = shown.filter_map(|name| Some(((*name).to_owned(), count(name)?)));
+            let hardware = shown.collect();
+            let count = |name: &str| count(name).unwrap_or(0);
             NicSeries {
                 device: nic.name.clone(),
                 port: 1,
                 numa: nic.place.node,
-                kind: kind(nic, topology).to_owned(),
+                kind: kind.to_owned(),
                 // The loopback and some virtual cards do not say.
                 up: nic.state != OperState::Down,
                 enabled: is_enabled(sys.text(&format!("class/net/{}/flags", nic.name))),
@@ -34,6 +52,7 @@ pub(crate) fn nics(roots: &Roots, topology: &Topology, wanted: &[String]) -> Vec
                 transmit_packets: count("tx_packets"),
                 errors: count("rx_errors") + count("tx_errors"),
                 drops: count("rx_dropped") + count("tx_dropped"),
+                hardware,
                 ..NicSeries::default()
             }
         })

@@ -5,7 +5,7 @@ pub(super) fn evidence(
     what: &str,
     now_ns: u64,
     others_ns: Option<u64>,
-    usual_ns: Option<u64>,
+    (usual_ns, checked_ns): (Option<u64>, Option<u64>),
 ) -> String {
     let mut text = format!("{what} {}", short_time(now_ns));
     if let Some(others) = others_ns {
@@ -13,6 +13,9 @@ pub(super) fn evidence(
     }
     if let Some(usual) = usual_ns {
         text.push_str(&format!(", usually {}", short_time(usual)));
+    }
+    if let Some(checked) = checked_ns {
+        text.push_str(&format!(", {} when perigee check measured it", short_time(checked)));
     }
     text
 }
@@ -42,8 +45,10 @@ mod tests {
 
     #[test]
     fn a_time_that_others_do_not_need_is_nothing() {
-        let text = evidence("each 64 KiB take", 7_700_000, Some(0), Some(950));
+        let text = evidence("each 64 KiB take", 7_700_000, Some(0), (Some(950), None));
         assert_eq!(text, "each 64 KiB take 7.7 ms, others nothing, usually 950 ns");
+        let text = evidence("round trips of", 2_000_000, None, (None, Some(90_000)));
+        assert_eq!(text, "round trips of 2.0 ms, 90 us when perigee check measured it");
     }
 
     #[test]

@@ -21,6 +21,24 @@ pub(crate) const WIRE_GROUP: &str = "wire/";
 /// From this multiple on a subject is clearly slow, in tenths.
 const CLEAR_TENTHS: u64 = 30;
 
+/// A round trip is too long from so many times what was measured on the idle wire...
+const OF_CHECKED: u64 = 3;
+/// ... and if it is longer by this: a busy wire has queues.
+const MORE_THAN_CHECKED_NS: u64 = 1_000_000;
+
+/// Whether a sample is a round trip over a NIC, so that what was measured on its wire compares.
+pub(super) fn is_round_trip(sample: &Sample) -> bool {
+    sample.kind == SuspectKind::Nic
+        && sample.group != RDMA_GROUP
+        && !sample.group.starts_with(WIRE_GROUP)
+}
+
+/// Whether a round trip is far beyond what was measured.
+pub(super) fn is_beyond(now_ns: u64, checked_ns: u64) -> bool {
+    now_ns >= checked_ns.saturating_mul(OF_CHECKED)
+        && now_ns >= checked_ns.saturating_add(MORE_THAN_CHECKED_NS)
+}
+
 /// Multiples are in tenths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowRule {

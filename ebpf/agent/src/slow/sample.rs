@@ -33,6 +33,8 @@ pub(crate) struct PeerBaseline {
     /// And by how much.
     pub(super) others_increase_ns: u64,
     pub(super) is_crowded: bool,
+    /// What `perigee check` measured over the NIC.
+    pub(super) checked_ns: Option<u64>,
 }
 
 pub(crate) fn is_crowded(typical: &BTreeMap<Subject, u64>) -> bool {

@@ -56,8 +56,13 @@ impl ShareDetector {
             }
         }
         self.links.retain(|_, link| link.silent_turns < SILENT_TURNS_MAX);
-        let mishaps = [Mishap::Lost, Mishap::Queued];
-        mishaps.into_iter().flat_map(|mishap| Verdict::of(&self.links, mishap).suspects()).collect()
+        let mut suspects: Vec<Suspect> = Vec::new();
+        for mishap in Mishap::ALL {
+            for found in Verdict::of(&self.links, mishap).suspects() {
+                super::add(&mut suspects, found);
+            }
+        }
+        suspects
     }
 
     /// Whether a link shows too much now: its times say nothing of its peer.

@@ -22,7 +22,7 @@ fn signs(samples: Vec<Sample>) -> Signs {
     let ways = samples.iter().filter(|sample| sample.kind == SuspectKind::Peer);
     let ways = ways.map(|peer| (peer.name.clone(), BTreeSet::from([peer.group.clone()])));
     let ways = ways.collect();
-    Signs { samples, shares: Vec::new(), ways }
+    Signs { samples, ways, ..Signs::default() }
 }
 
 fn nic(name: &str, value_ns: u64) -> Sample {
@@ -330,7 +330,10 @@ fn peers_behind_a_nic_that_loses_are_not_named_and_others_still_are() {
         let ways = pairs.clone().map(|(peer, nic)| (peer.to_owned(), BTreeSet::from([nic.into()])));
         let of_nic = |nic: &str| if nic == "eth1" { lost } else { 0 };
         let shares = pairs.clone().map(|(peer, nic)| loss(nic, peer, of_nic(nic))).collect();
-        judge.judge(number * 1000, &Signs { samples, shares, ways: ways.collect() })
+        judge.judge(
+            number * 1000,
+            &Signs { samples, shares, ways: ways.collect(), ..Signs::default() },
+        )
     };
     let usual = [90 * US, 90 * US, 95 * US, 92 * US];
     for number in 0..20 {
@@ -395,4 +398,23 @@ fn who_gives_no_sign_for_long_is_forgotten() {
 fn times_are_short() {
     let times = [999, 45_300, 1_250_000, 930 * MS].map(short_time);
     assert_eq!(times, ["999 ns", "45 us", "1.2 ms", "930.0 ms"]);
+}
+
+#[test]
+fn the_only_nic_of_a_host_that_is_slow_from_the_start_is_named_by_what_was_measured_before() {
+    let turn = |value_ns, checked_ns: Option<u64>| Signs {
+        checked_ns: checked_ns.map(|ns| ("eth0".to_owned(), ns)).into_iter().collect(),
+        ..signs(vec![nic("eth0", value_ns)])
+    };
+    let play = |value_ns, checked_ns| {
+        let mut judge = SlowDetector::default();
+        let turns = (0..20).map(|number| judge.judge(number * 1000, &turn(value_ns, checked_ns)));
+        turns.last().unwrap_or_default()
+    };
+    assert!(play(5 * MS, None).is_empty(), "it is not known to be slow");
+    let named = play(5 * MS, Some(100_000));
+    assert_eq!(named.len(), 1);
+    assert!(named[0].evidence.contains("100 us when perigee check measured it"), "{named:?}");
+    assert!(play(900_000, Some(100_000)).is_empty(), "a busy wire has queues");
+    assert!(play(5 * MS, Some(3 * MS)).is_empty(), "its peers are far away");
 }

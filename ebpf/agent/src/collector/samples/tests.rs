@@ -157,6 +157,27 @@ fn lost_segments_are_counted_in_both_directions_without_those_sent_needlessly() 
 }
 
 #[test]
+fn what_ports_count_of_bad_packets_is_a_sign_and_what_they_do_not_count_is_none() {
+    let mut samples = Samples::default();
+    let mut shares = Vec::new();
+    for turn in 0..2 {
+        let mut snapshot = host(turn, Vec::new());
+        snapshot.nics[0].receive_packets = 900 * turn;
+        snapshot.nics[0].transmit_packets = 100 * turn;
+        snapshot.nics[0].hardware = [
+            ("rx_crc_errors".to_owned(), 5 * turn),
+            ("rx_frame_errors".to_owned(), 2 * turn),
+            ("rx_missed_errors".to_owned(), 3),
+        ]
+        .into();
+        shares = samples.take(&snapshot, &[]).shares;
+    }
+    let shares: Vec<_> =
+        shares.iter().map(|share| (share.mishap, share.events, share.segments)).collect();
+    assert_eq!(shares, [(Mishap::Damaged, 7, 1000), (Mishap::Discarded, 0, 1000)]);
+}
+
+#[test]
 fn few_exchanges_become_a_sign_when_they_are_enough_together() {
     let mut samples = Samples::default();
     let given = (0..13).map(|turn| {

@@ -26,15 +26,24 @@ pub(crate) enum Mishap {
     Lost,
     /// They found a queue in the network, which marked them.
     Queued,
+    /// They came with bits that were wrong: a cable, an optic, a port.
+    Damaged,
+    /// Nothing had room for them at this port: the host did not take them away fast enough, or the
+    /// fabric behind it did not.
+    Discarded,
 }
 
 impl Mishap {
+    pub(super) const ALL: [Self; 4] = [Self::Lost, Self::Queued, Self::Damaged, Self::Discarded];
+
     /// What became of the segments that are counted. Behind one that is lost others come out of
     /// order: a receiver cannot count the holes.
     pub(super) fn what(self) -> &'static str {
         match self {
             Self::Lost => "were lost or came behind a lost one",
             Self::Queued => "met a queue",
+            Self::Damaged => "were damaged on the wire",
+            Self::Discarded => "found no buffer at this port",
         }
     }
 }

@@ -69,6 +69,31 @@ fn a_nic_that_loses_beside_one_that_does_not_is_named_and_its_only_peer_is_not()
 }
 
 #[test]
+fn a_port_that_loses_and_damages_packets_is_named_once_with_both() {
+    let mut detector = ShareDetector::default();
+    let port = |mishap, device: &str, events| ShareSample {
+        mishap,
+        device: device.to_owned(),
+        peer: String::new(),
+        events,
+        segments: 1000,
+    };
+    let mut named = Vec::new();
+    for number in 0..20 {
+        let turn = [("mlx5_0", 4), ("mlx5_1", 0)].map(|(device, events)| {
+            [Mishap::Lost, Mishap::Damaged].map(|mishap| port(mishap, device, events))
+        });
+        named = detector.judge(number * 1000, turn.as_flattened());
+    }
+    assert_eq!(named.len(), 1, "{named:?}");
+    let evidence = &named[0].evidence;
+    assert_eq!(named[0].name, "mlx5_0");
+    for part in ["packets were lost", "; ", "packets were damaged on the wire", "others 0 %"] {
+        assert!(evidence.contains(part), "{evidence}");
+    }
+}
+
+#[test]
 fn one_percent_is_named_within_six_turns_and_cleared_within_three() {
     let mut detector = ShareDetector::default();
     let quiet = |_| vec![("rail0", "a", 0, 460), ("rail1", "b", 0, 455)];

@@ -110,15 +110,18 @@ impl<'a> Verdict<'a> {
     ) -> Suspect {
         let per_million =
             |share: Share| share.events.saturating_mul(1_000_000) / share.segments.max(1);
+        let is_of_port = own.iter().all(|link| link.peer.is_empty());
         let mut evidence = format!(
-            "{} of its segments {} ({} of {}) on {} of {} links",
+            "{} of its {} {} ({} of {})",
             percent(per_million(share)),
+            if is_of_port { "packets" } else { "segments" },
             self.mishap.what(),
             share.events,
             share.segments,
-            faults(own).count(),
-            own.len()
         );
+        if !is_of_port {
+            evidence.push_str(&format!(" on {} of {} links", faults(own).count(), own.len()));
+        }
         if let Some(others) = others {
             let theirs = percent(per_million(others));
             evidence

@@ -1,9 +1,10 @@
-//! Where the baseline lies if nothing else is said.
+//! Where the baseline of links lies if nothing else is said.
 
 use std::path::PathBuf;
 
 /// The file in the state folder: the host's for root, else the user's.
-pub(crate) fn usual_file() -> PathBuf {
+#[must_use]
+pub fn usual_file() -> PathBuf {
     file_of(nix::unistd::geteuid().is_root(), |name| std::env::var(name).ok())
 }
 
