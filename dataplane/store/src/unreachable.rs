@@ -44,9 +44,9 @@ impl UnreachableOwners {
                 endpoint = segment.endpoint,
                 reason,
                 unlogged,
-                "The owner of a segment cannot be reached from here: its objects are misses until it is back or the master \
-                 has dropped it. If its process runs, its name must be an address that this host reaches; \
-                 `perigee status` tries all segments"
+                "The owner of a segment cannot be reached from here: its objects are misses until \
+                 it is back or the master has dropped it. If its process runs, its name must be an \
+                 address that this host reaches; `perigee status` tries all segments"
             );
         }
     }

@@ -59,7 +59,7 @@ impl SlowDetector {
     pub(crate) fn judge(&mut self, now_ms: u64, signs: &Signs) -> Vec<Suspect> {
         let mut lossy = self.shares.judge(now_ms, &signs.shares);
         for worse in self.links.judge(now_ms, &signs.links) {
-            add(&mut lossy, worse);
+            worse.add_to(&mut lossy);
         }
         let slow = self.compare(now_ms, signs);
         self.with_slow(lossy, slow, &signs.ways)
@@ -148,14 +148,6 @@ impl SlowDetector {
             Some((who.clone(), compare(*now_ns, usual_ns)))
         };
         typical.iter().filter_map(compared).collect()
-    }
-}
-
-/// Names a suspect, or adds to what is known of it.
-fn add(named: &mut Vec<Suspect>, found: Suspect) {
-    match named.iter_mut().find(|one| one.is_of(&found)) {
-        Some(known) => known.add_evidence(&found),
-        None => named.push(found),
     }
 }
 

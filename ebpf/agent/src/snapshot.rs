@@ -299,20 +299,6 @@ pub struct Suspect {
     pub usual_ns: u64,
 }
 
-impl Suspect {
-    /// Whether both verdicts are on the same subject.
-    pub(crate) fn is_of(&self, other: &Self) -> bool {
-        (self.kind, &self.name) == (other.kind, &other.name)
-    }
-
-    /// Another verdict on the same subject.
-    pub(crate) fn add_evidence(&mut self, other: &Self) {
-        self.evidence.push_str("; ");
-        self.evidence.push_str(&other.evidence);
-        self.since_ms = self.since_ms.min(other.since_ms);
-    }
-}
-
 /// A verdict that no longer holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastSuspect {

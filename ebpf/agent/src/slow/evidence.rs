@@ -1,6 +1,25 @@
 //! The numbers behind a verdict, for people. Invariant: each text has the number itself and what it
 //! is held against.
 
+use crate::snapshot::Suspect;
+
+impl Suspect {
+    /// Whether both verdicts are on the same subject.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        (self.kind, &self.name) == (other.kind, &other.name)
+    }
+
+    /// Joins those that are named; a subject that is among them gets its evidence.
+    pub(crate) fn add_to(self, named: &mut Vec<Self>) {
+        let Some(known) = named.iter_mut().find(|one| one.is_of(&self)) else {
+            return named.push(self);
+        };
+        known.evidence.push_str("; ");
+        known.evidence.push_str(&self.evidence);
+        known.since_ms = known.since_ms.min(self.since_ms);
+    }
+}
+
 pub(super) fn evidence(
     what: &str,
     now_ns: u64,

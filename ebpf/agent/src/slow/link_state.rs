@@ -121,7 +121,7 @@ impl LinkPast {
         let best = self.best.filter(|_| turns >= STEADY_TURNS)?;
         Some(match shown {
             None => "its link is down, and was up before".to_owned(),
-            // A speed that is not told says nothing.
+            // A speed that it does not say proves nothing.
             Some(0) => return None,
             Some(speed) => {
                 let gigabits = |speed: u64| speed as f64 / BYTES_PER_GIGABIT;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_that_is_not_told_for_a_while_names_none() {
+    fn a_speed_that_is_not_known_for_a_while_names_none() {
         let mut detector = LinkStateDetector::default();
         play(&mut detector, 10, &link(Some(100), true, true));
         assert!(play(&mut detector, 10, &link(None, true, true)).is_empty());

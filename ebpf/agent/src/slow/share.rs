@@ -59,7 +59,7 @@ impl ShareDetector {
         let mut suspects: Vec<Suspect> = Vec::new();
         for mishap in Mishap::ALL {
             for found in Verdict::of(&self.links, mishap).suspects() {
-                super::add(&mut suspects, found);
+                found.add_to(&mut suspects);
             }
         }
         suspects
