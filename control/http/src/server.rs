@@ -46,7 +46,7 @@ pub struct HttpHandle {
 impl HttpServer {
     /// Binds `address` and serves `router` on a new thread called `name`. A port that is taken is
     /// tried for [`PORT_WAIT`]: the kernel frees those of a killed process a moment after it is
-    /// gone, and who restarts it at once must not fail for that.
+    /// gone, and a supervisor that restarts it at once must not fail for that.
     ///
     /// # Errors
     /// The address cannot be bound or the thread cannot be made.

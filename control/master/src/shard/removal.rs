@@ -19,6 +19,13 @@ impl KeyShard {
         self.note_for_keepers((RecordOp::Removed, self.replicas.generation_bound()), key, &[]);
     }
 
+    /// The same of all keys that match a pattern.
+    pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
+        let (tenant, text) = names_of(pattern);
+        let generation = self.replicas.generation_bound();
+        self.note_for_keepers((RecordOp::RemovedPattern, generation), text, tenant);
+    }
+
     /// An object is evicted. Before disks have said what they have, one may have the key as it was
     /// before, and the next life of the master may be the first one to hear of that: older copies
     /// are void from now on, and the one that may be of these bytes is not.
@@ -39,13 +46,6 @@ impl KeyShard {
     fn has_unheard_disks(&self) -> bool {
         let is_early = self.settings.offload.is_some() && self.rebuild.awaits_disks(self.now_ms);
         is_early || self.space.disks().iter().any(|disk| self.space.is_unheard(*disk))
-    }
-
-    /// The same of all keys that match a pattern.
-    pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
-        let (tenant, text) = names_of(pattern);
-        let generation = self.replicas.generation_bound();
-        self.note_for_keepers((RecordOp::RemovedPattern, generation), text, tenant);
     }
 
     /// Notes that copies of smaller generations are void.
