@@ -1,5 +1,5 @@
-//! `perigee bench policy`: hit rates of eviction policies for a request trace, at many sizes of the
-//! pool.
+//! `perigee bench policy`: hit rates and costs of misses of eviction policies for a request trace,
+//! at many sizes of the pool, with a disk behind it or none.
 //! Invariant: policies that a master can follow are played by a shard of the master itself, so a
 //! cluster that serves the same requests has the same hit rate.
 
@@ -20,6 +20,7 @@ mod belady;
 mod conversations;
 mod pool;
 mod settings;
+mod ssd;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +55,12 @@ fn measure(
     if settings.trace.is_empty() {
         report.warnings.push("These requests are made up; pass --trace FILE.jsonl".to_owned());
     }
+    let ssd_blocks = settings.ssd.map_or(0, |ssd| ssd.blocks(different));
+    if ssd_blocks > 0 {
+        report.notes.push(format!(
+            "a disk of {ssd_blocks} blocks takes what memory evicts, the oldest goes first; what is read there comes back to memory and stays there too"
+        ));
+    }
     for pool in &settings.pools {
         let pool_blocks = pool.blocks(different);
         let mut rates = Vec::with_capacity(settings.policies.len());
@@ -61,9 +68,11 @@ fn measure(
             if stop.is_set() {
                 return Ok(());
             }
-            let hits = hits(settings, *policy, pool_blocks, requests)?;
+            let room = Room { pool_blocks, ssd_blocks };
+            let hits = hits(settings, *policy, room, requests)?;
             let rate = hits as f64 / blocks.max(1) as f64;
             let name = format!("{}, {pool_blocks} blocks", policy.map_or(BELADY, word));
+            report.figures.extend(costs(settings, &name, blocks - hits, requests.len()));
             report.figures.push(share(name, rate));
             rates.push((*policy, rate));
         }
@@ -72,16 +81,44 @@ fn measure(
     Ok(())
 }
 
+/// Blocks that fit.
+#[derive(Clone, Copy)]
+struct Room {
+    pool_blocks: u64,
+    ssd_blocks: u64,
+}
+
+/// What a request has to compute again, on average.
+fn costs(
+    settings: &PolicySettings,
+    name: &str,
+    missed_blocks: usize,
+    requests: usize,
+) -> [Figure; 2] {
+    let blocks = missed_blocks as f64 / requests.max(1) as f64;
+    let tokens = blocks * settings.block_tokens as f64;
+    let figure = |what, value, unit| {
+        let name = format!("{name}: {what} missed per request");
+        Figure { name, value, unit, goal: None }
+    };
+    [
+        figure("tokens", tokens, FigureUnit::Count),
+        figure("bytes", tokens * settings.token_bytes as f64, FigureUnit::Bytes),
+    ]
+}
+
 fn hits(
     settings: &PolicySettings,
     policy: Option<PolicyName>,
-    pool_blocks: u64,
+    room: Room,
     requests: &[Vec<u64>],
 ) -> Result<usize, BenchError> {
+    let Room { pool_blocks, ssd_blocks } = room;
     let Some(policy) = policy else {
-        return Ok(belady::hits(requests, pool_blocks as usize));
+        return Ok(belady::hits(requests, (pool_blocks + ssd_blocks) as usize));
     };
     let mut pool = Pool::new(policy, &[pool_blocks], SHORT_LEASE_MS, settings.watermark_ratio);
+    pool.add_ssd(ssd_blocks as usize);
     requests.iter().map(|request| pool.request(request)).sum()
 }
 

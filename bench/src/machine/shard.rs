@@ -71,6 +71,7 @@ fn put(shard: &mut KeyShard, keys: &[&[u8]]) -> Result<(), BenchError> {
         keys,
         payload_bytes: &[PAYLOAD_BYTES; BATCH][..keys.len()],
         positions: &[],
+        batch_keys: 0,
         groups: &[],
         config: &PutConfig::default(),
         upsert: false,

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use perigee_master::{
-    Effort, KeyShard, PlacementColumns, PolicyName, PutConfig, PutStart, ReplicaColumns,
-    SegmentEvent, SegmentSpec, ShardSettings, StartedPuts,
+    Effort, KeyChange, KeyEventQueue, KeyShard, PlacementColumns, PolicyName, PutConfig, PutStart,
+    ReplicaColumns, SegmentEvent, SegmentSpec, ShardSettings, StartedPuts,
 };
 use perigee_schemas::extent::extent_bytes;
 
 use crate::error::BenchError;
+
+use super::ssd::Ssd;
 
 /// Any size does: a shard counts bytes and looks at none.
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -19,6 +21,8 @@ const REQUEST_MS: u64 = 20;
 pub(super) const SHORT_LEASE_MS: u64 = 10;
 const WRITER: u128 = 1;
 const TICK_BUDGET: usize = 1 << 20;
+/// More changes of keys than a request makes.
+const EVENTS_MAX: usize = 1 << 24;
 
 pub(super) struct Pool {
     shard: KeyShard,
@@ -26,6 +30,9 @@ pub(super) struct Pool {
     replicas: ReplicaColumns,
     placements: PlacementColumns,
     status: Vec<i32>,
+    ssd: Ssd,
+    /// What memory evicts, if there is a disk.
+    evicted: Option<KeyEventQueue>,
 }
 
 impl Pool {
@@ -51,6 +58,17 @@ impl Pool {
             replicas: ReplicaColumns::default(),
             placements: PlacementColumns::default(),
             status: Vec::new(),
+            ssd: Ssd::default(),
+            evicted: None,
+        }
+    }
+
+    /// Adds a disk for so many blocks.
+    pub(super) fn add_ssd(&mut self, blocks: usize) {
+        if blocks > 0 {
+            let queue = KeyEventQueue::new(EVENTS_MAX, || {});
+            self.shard.report_to(queue.clone());
+            (self.ssd, self.evicted) = (Ssd::new(blocks), Some(queue));
         }
     }
 
@@ -60,24 +78,42 @@ impl Pool {
         let names: Vec<String> = blocks.iter().map(|block| format!("block-{block}")).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
         self.shard.exist(self.now_ms, &keys, &mut self.status);
-        let run = self.status.iter().take_while(|status| **status == 1).count();
-        self.shard.get_replicas(self.now_ms, &keys[..run], &mut self.replicas);
+        let in_memory: Vec<bool> = self.status.iter().map(|status| *status == 1).collect();
+        let found = names.iter().zip(&in_memory).map(|(name, kept)| *kept || self.ssd.holds(name));
+        let run = found.take_while(|found| *found).count();
+        let (read, loaded): (Vec<usize>, Vec<usize>) = (0..run).partition(|at| in_memory[*at]);
+        let read: Vec<&[u8]> = read.iter().map(|at| keys[*at]).collect();
+        self.shard.get_replicas(self.now_ms, &read, &mut self.replicas);
         expect("a get of what is there", &self.replicas.status)?;
-        self.put(&keys[run..], run)?;
+        let written: Vec<&[u8]> =
+            loaded.into_iter().chain(run..keys.len()).map(|at| keys[at]).collect();
+        self.put(&written)?;
         self.now_ms += REQUEST_MS;
         self.shard.tick(self.now_ms, TICK_BUDGET);
+        self.demote();
         Ok(run)
     }
 
-    /// Writes blocks that begin at a place of their prompt.
-    fn put(&mut self, keys: &[&[u8]], place: usize) -> Result<(), BenchError> {
-        let positions: Vec<usize> = (place..).take(keys.len()).collect();
+    /// Writes what memory has evicted to the disk.
+    fn demote(&mut self) {
+        let waiting = self.evicted.as_ref().map(KeyEventQueue::take).unwrap_or_default();
+        debug_assert_eq!(waiting.dropped, 0, "a request evicts less than that");
+        for event in waiting.events {
+            if event.change == KeyChange::Removed {
+                self.ssd.take(&String::from_utf8_lossy(&event.key));
+            }
+        }
+    }
+
+    /// Writes blocks, as a client does: in one batch.
+    fn put(&mut self, keys: &[&[u8]]) -> Result<(), BenchError> {
         let payload_bytes = vec![BLOCK_BYTES; keys.len()];
         let batch = PutStart {
             client: WRITER,
             keys,
             payload_bytes: &payload_bytes,
-            positions: &positions,
+            positions: &[],
+            batch_keys: 0,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

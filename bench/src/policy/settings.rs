@@ -41,6 +41,15 @@ const FLAGS: &[Flag] = &[
          eviction_high_watermark_ratio",
     )
     .within_number(0.05, 1.0),
+    Flag::new(
+        "ssd",
+        ValueKind::Text,
+        "0",
+        "Blocks on a disk behind the memory, or a part of all different ones; 0 is no disk",
+    ),
+    Flag::new("block_tokens", ValueKind::Int64, "512", "Tokens of a block").within(1, 1 << 20),
+    Flag::new("token_bytes", ValueKind::SizeBytes, "128KiB", "Bytes of the KV cache of a token")
+        .within(1, 1 << 30),
     Flag::new("seed", ValueKind::Int64, "5", "Seed of made-up conversations")
         .within(1, i64::MAX as i128),
 ];
@@ -60,6 +69,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench policy --trace conversation_trace.jsonl",
     "perigee bench policy --trace t.jsonl --requests 6000 --pools 4096,16384",
     "perigee bench policy --trace t.jsonl --watermark 0.9 --policies lru,adaptive",
+    "perigee bench policy --trace t.jsonl --pools 6000 --ssd 60000",
 ];
 
 /// The size of a pool.
@@ -99,6 +109,10 @@ pub(super) struct PolicySettings {
     /// `None` is the one that knows the future.
     pub(super) policies: Vec<Option<PolicyName>>,
     pub(super) watermark_ratio: f64,
+    /// Room on a disk behind the memory, if there is one.
+    pub(super) ssd: Option<PoolSize>,
+    pub(super) block_tokens: u64,
+    pub(super) token_bytes: u64,
     pub(super) seed: u64,
 }
 
@@ -116,6 +130,12 @@ impl PolicySettings {
             )?,
             policies: list(settings, "policies", policy, "lru, adaptive or belady")?,
             watermark_ratio: settings.number("watermark"),
+            ssd: match settings.text("ssd") {
+                "0" => None,
+                _ => list(settings, "ssd", PoolSize::of, "0, or one size as in --pools")?.pop(),
+            },
+            block_tokens: settings.integer("block_tokens"),
+            token_bytes: settings.integer("token_bytes"),
             seed: settings.integer("seed"),
         })
     }
@@ -173,6 +193,8 @@ mod tests {
         assert_eq!(settings.pools[1].blocks(1_000), 100);
         assert_eq!(settings.policies, [None, Some(PolicyName::Lru)]);
         assert_eq!(settings.made_requests(), REQUESTS_MADE);
+        assert_eq!(settings.ssd, None);
+        assert_eq!(load(&["--ssd=30%"]).unwrap().ssd, Some(PoolSize::Part(0.3)));
     }
 
     #[test]
@@ -182,6 +204,7 @@ mod tests {
             ("--pools=x%", "`x%`"),
             ("--pools=101%", "10%"),
             ("--pools=,", "``"),
+            ("--ssd=x", "0, or one size"),
             ("--policies=lfu", "lru, adaptive or belady"),
         ] {
             let error = load(&[words]).unwrap_err();

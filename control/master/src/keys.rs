@@ -67,6 +67,11 @@ impl Keys {
         found
     }
 
+    /// Hashes of the keys that [`Keys::locate`] looked for last.
+    pub(crate) fn located(&self) -> &[u64] {
+        &self.hashes
+    }
+
     /// Takes an answer of [`Keys::locate`] back for its memory.
     pub(crate) fn reuse(&mut self, found: Vec<u32>) {
         self.spare = found;

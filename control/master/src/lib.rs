@@ -11,6 +11,7 @@
 mod absences;
 mod changed_keys;
 mod columns;
+mod continued;
 mod counters;
 mod demotion;
 mod departures;

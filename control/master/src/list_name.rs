@@ -1,6 +1,8 @@
 //! The lists of replicas in the order of their eviction. Invariant: a replica is in one of them, or
 //! in none.
 
+use crate::policy::{KINDS, Kind};
+
 /// One of the lists of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListName {
@@ -19,23 +21,21 @@ pub(crate) enum ListName {
 
 impl ListName {
     pub(crate) const ALL: [Self; LISTS] = {
-        use Class::{Cold, Hot, Pinned};
-        use LeasePhase::{Free, Probed, Read};
-        [
-            Self::Evictable(Cold, Free),
-            Self::Evictable(Cold, Probed),
-            Self::Evictable(Cold, Read),
-            Self::Evictable(Hot, Free),
-            Self::Evictable(Hot, Probed),
-            Self::Evictable(Hot, Read),
-            Self::Evictable(Pinned, Free),
-            Self::Evictable(Pinned, Probed),
-            Self::Evictable(Pinned, Read),
-            Self::Ready,
-            Self::Held,
-            Self::Extra,
-            Self::OnDisk,
-        ]
+        let mut all = [Self::OnDisk; LISTS];
+        let mut at = 0;
+        while at < EVICTABLE {
+            let phase = match at % 3 {
+                0 => LeasePhase::Free,
+                1 => LeasePhase::Probed,
+                _ => LeasePhase::Read,
+            };
+            let class = if at / 3 < KINDS { Class::Plain(Kind::at(at / 3)) } else { Class::Pinned };
+            all[at] = Self::Evictable(class, phase);
+            at += 1;
+        }
+        (all[EVICTABLE], all[EVICTABLE + 1], all[EVICTABLE + 2]) =
+            (Self::Ready, Self::Held, Self::Extra);
+        all
     };
 
     /// All lists that objects and groups go through.
@@ -46,7 +46,7 @@ impl ListName {
 
     pub(crate) fn slot(self) -> usize {
         match self {
-            Self::Evictable(class, phase) => class as usize * 3 + phase as usize,
+            Self::Evictable(class, phase) => class.index() * 3 + phase as usize,
             Self::Ready => LISTS - 4,
             Self::Held => LISTS - 3,
             Self::Extra => LISTS - 2,
@@ -55,23 +55,29 @@ impl ListName {
     }
 }
 
-/// How much an object is worth keeping; the least first.
+/// How much an object is worth keeping; what is pinned is worth most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// Never read.
-    Cold,
-    /// Read at least once.
-    Hot,
+    /// As much as the policy says of its kind.
+    Plain(Kind),
     /// Soft-pinned.
     Pinned,
 }
 
 impl Class {
-    pub(crate) fn of(pinned: bool, hit: bool) -> Self {
-        match (pinned, hit) {
-            (true, _) => Self::Pinned,
-            (false, true) => Self::Hot,
-            (false, false) => Self::Cold,
+    pub(crate) fn of(pinned: bool, kind: Kind) -> Self {
+        if pinned { Self::Pinned } else { Self::Plain(kind) }
+    }
+
+    /// All that are not pinned.
+    pub(crate) fn plain() -> impl Iterator<Item = Self> {
+        Kind::all().map(Self::Plain)
+    }
+
+    fn index(self) -> usize {
+        match self {
+            Self::Plain(kind) => kind.index(),
+            Self::Pinned => KINDS,
         }
     }
 }
@@ -87,4 +93,18 @@ pub(crate) enum LeasePhase {
     Read,
 }
 
-pub(crate) const LISTS: usize = 13;
+/// The slots of what is evictable and not pinned...
+pub(crate) const PLAIN: u64 = (1 << (KINDS * 3)) - 1;
+/// ... and of those the ones whose last lease was a reader's.
+pub(crate) const PLAIN_READ: u64 = {
+    let (mut slots, mut kind) = (0, 0);
+    while kind < KINDS {
+        slots |= 1 << (kind * 3 + LeasePhase::Read as usize);
+        kind += 1;
+    }
+    slots
+};
+/// Lists by class and lease.
+const EVICTABLE: usize = (KINDS + 1) * 3;
+pub(crate) const LISTS: usize = EVICTABLE + 4;
+const _: () = assert!(LISTS <= u64::BITS as usize);

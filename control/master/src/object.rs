@@ -1,7 +1,13 @@
 //! The record of one key: its complete replicas, leases and flags.
 //! Invariant: `first` chains the complete replicas; an object without any has an unfinished put.
 
+use crate::policy::Kind;
 use crate::slab::NONE;
+
+/// At so many readers they are counted no more.
+pub(crate) const READERS_MAX: u16 = (1 << KIND_SHIFT) - 1;
+/// Where the kind begins, above the readers.
+const KIND_SHIFT: u32 = 12;
 
 /// Facts about an object, packed because there are millions of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,9 +69,9 @@ pub(crate) struct Object {
     pub(crate) first: u32,
     /// Group, or `NONE`.
     pub(crate) group: u32,
-    /// Readers that hold descriptors of these bytes and have not given the lease back; at its
-    /// largest it counts no more.
-    pub(crate) readers: u16,
+    /// Readers that hold descriptors of these bytes and have not given the lease back, and above
+    /// them the kind.
+    readers_and_kind: u16,
     pub(crate) flags: Flags,
     /// Number of the lease that these readers hold. The next one has another, so that what is given
     /// back late, after the lease has run out, ends no other reader's.
@@ -84,7 +90,7 @@ impl Object {
             checksum: 0,
             first: NONE,
             group: NONE,
-            readers: 0,
+            readers_and_kind: 0,
             flags: Flags::default(),
             term: 0,
         }
@@ -100,27 +106,74 @@ impl Object {
         self.hash
     }
 
+    /// Readers that hold descriptors of these bytes and have not given the lease back.
+    pub(crate) fn readers(&self) -> u16 {
+        self.readers_and_kind & READERS_MAX
+    }
+
+    /// As many as can be counted, if it is more.
+    pub(crate) fn set_readers(&mut self, readers: u16) {
+        let kind = self.readers_and_kind & !READERS_MAX;
+        self.readers_and_kind = kind | readers.min(READERS_MAX);
+    }
+
+    /// What tells how soon it may be asked for again.
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::at(usize::from(self.readers_and_kind >> KIND_SHIFT))
+    }
+
+    pub(crate) fn set_kind(&mut self, kind: Kind) {
+        self.readers_and_kind = self.readers() | (kind.index() as u16) << KIND_SHIFT;
+    }
+
     /// Grants the lease to one more reader. Who has not given back a lease that has run out is not
     /// waited for.
     pub(crate) fn grant(&mut self, now_ms: u64, end_ms: u64) {
-        if self.read_end_ms <= now_ms && self.readers > 0 {
-            self.readers = 0;
+        if self.read_end_ms <= now_ms && self.readers() > 0 {
+            self.set_readers(0);
             self.term = self.term.wrapping_add(1);
         }
         self.read_end_ms = self.read_end_ms.max(end_ms);
-        self.readers = self.readers.saturating_add(1);
+        self.set_readers(self.readers() + 1);
     }
 
     /// Takes the lease back from one reader that was granted it in a term; whether it was running.
     pub(crate) fn give_back(&mut self, now_ms: u64, term: u8) -> bool {
-        if term != self.term || self.readers == 0 || self.readers == u16::MAX {
+        let readers = self.readers();
+        if term != self.term || readers == 0 || readers == READERS_MAX {
             return false;
         }
-        self.readers -= 1;
+        self.set_readers(readers - 1);
         let was_running = self.read_end_ms > now_ms;
-        if self.readers == 0 {
+        if readers == 1 {
             self.read_end_ms = 0;
         }
         was_running
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_and_the_kind_do_not_touch_each_other() {
+        let mut object = Object::new(b"key", 1);
+        for kind in Kind::all() {
+            object.set_kind(kind);
+            object.set_readers(0);
+            (0..3).for_each(|_| object.grant(0, 10));
+            assert_eq!((object.kind(), object.readers()), (kind, 3));
+        }
+        object.set_readers(u16::MAX);
+        object.grant(0, 10);
+        assert_eq!(object.readers(), READERS_MAX);
+        assert!(!object.give_back(0, object.term), "so many are counted no more");
+        assert_eq!(object.kind().index(), 15);
+    }
+
+    #[test]
+    fn an_object_is_no_larger_than_five_words_of_sixteen_bytes() {
+        assert_eq!(size_of::<Object>(), 80);
     }
 }

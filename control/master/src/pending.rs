@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use perigee_schemas::PartLayout;
 
 use crate::placement::SoftPin;
+use crate::policy::Kind;
 use crate::slab::Slab;
 use crate::slab_list::{Neighbours, SlabList};
 
@@ -34,6 +35,8 @@ pub(crate) struct Pending {
     pub(crate) soft_pin: SoftPin,
     /// The pins at its start; used if nothing is left to replace at its end.
     pub(crate) replaces: Pins,
+    /// Of the object, if it is new.
+    pub(crate) kind: Kind,
     /// How the object is cut, if it is written in parts.
     pub(crate) layout: Option<PartLayout>,
 }
@@ -270,6 +273,7 @@ mod tests {
 
     fn put(generation: u64, started_ms: u64) -> Pending {
         Pending {
+            kind: Kind::default(),
             name: PutName { client: 1, generation },
             started_ms,
             first: generation as u32,

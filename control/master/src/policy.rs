@@ -1,26 +1,31 @@
-//! What to keep when a segment is full: whether a key that comes back was worth keeping, and how
-//! much sooner an object goes that was never read.
+//! What to keep when a segment is full: what an object of a kind is worth at its age, and whether a
+//! key that comes back was worth keeping.
 //! Invariant: a policy changes the order of eviction alone. No answer of it touches what is leased,
 //! pinned or unfinished.
 
 mod adaptive;
+mod ages;
+mod curves;
 mod eviction_policy;
 mod ghosts;
+mod guard;
+mod kind;
 mod lru;
-mod shadow;
+mod sample;
 
 use adaptive::Adaptive;
 use lru::Lru;
 
-pub(crate) use eviction_policy::EvictionPolicy;
+pub(crate) use eviction_policy::{Access, EvictionPolicy};
+pub(crate) use kind::{KINDS, Kind};
 
 /// Which policy a shard follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PolicyName {
     /// The least recently used goes first.
     Lru,
-    /// As `Lru`, but what was read, or comes back soon after it was evicted, counts as younger. How
-    /// much younger is learned.
+    /// What objects of a kind are worth at their age is learned; where that hits less than `Lru`,
+    /// that one is followed.
     #[default]
     Adaptive,
 }

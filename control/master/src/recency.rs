@@ -13,6 +13,8 @@ use crate::tenant::TenantLane;
 pub(crate) struct Recency {
     newest: [u32; LISTS],
     oldest: [u32; LISTS],
+    /// A bit for each list that has replicas.
+    filled: u64,
     len: usize,
     /// Bytes of the replicas that are ready to go, without followers.
     ready_bytes: u64,
@@ -20,7 +22,7 @@ pub(crate) struct Recency {
 
 impl Default for Recency {
     fn default() -> Self {
-        Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], len: 0, ready_bytes: 0 }
+        Self { newest: [NONE; LISTS], oldest: [NONE; LISTS], filled: 0, len: 0, ready_bytes: 0 }
     }
 }
 
@@ -38,6 +40,16 @@ impl Recency {
     /// The replica of a list that was linked first, or `NONE`.
     pub(crate) fn oldest(&self, list: ListName) -> u32 {
         self.oldest[list.slot()]
+    }
+
+    /// The lists with replicas, of those that this mask has.
+    pub(crate) fn filled(&self, mask: u64) -> impl Iterator<Item = ListName> + use<> {
+        let mut left = self.filled & mask;
+        std::iter::from_fn(move || {
+            let slot = left.checked_ilog2()?;
+            left &= !(1 << slot);
+            Some(ListName::ALL[slot as usize])
+        })
     }
 
     /// Any replica, or `NONE`.
@@ -62,6 +74,7 @@ impl Recency {
             replicas[before].newer = id;
         }
         self.len += 1;
+        self.filled |= 1 << slot;
         if list == ListName::Ready {
             self.ready_bytes += replicas[id].extent().bytes;
         }
@@ -88,6 +101,7 @@ impl Recency {
             replicas[older].newer = newer;
         }
         self.len -= 1;
+        self.filled &= !(u64::from(self.newest[slot] == NONE) << slot);
         if list == ListName::Ready {
             self.ready_bytes -= replicas[id].extent().bytes;
         }
@@ -179,6 +193,7 @@ impl Recency {
                 assert!(listed <= self.len, "{list:?} forms a circle");
             }
             assert_eq!(self.newest[slot], older, "newest end of {list:?}");
+            assert_eq!(self.filled >> slot & 1 == 1, older != NONE, "bit of {list:?}");
         }
         assert_eq!(self.ready_bytes, ready_bytes);
         listed

@@ -77,6 +77,7 @@ pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
+use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
 use crate::departures::Departures;
@@ -139,6 +140,7 @@ pub struct KeyShard {
     rebuild: Rebuild,
     removals: Removals,
     policy: Box<dyn EvictionPolicy>,
+    continued: Continued,
     /// What tenants may hold; all that fits if `None`.
     quotas: Option<Box<ShardAccounts>>,
     /// Where changes of keys are reported.
@@ -184,6 +186,7 @@ impl KeyShard {
             rebuild: Rebuild::default(),
             removals: Removals::default(),
             policy: settings.policy.build(),
+            continued: Continued::new(),
             quotas: None,
             events: None,
             counters: ShardCounters::default(),

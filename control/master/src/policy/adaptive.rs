@@ -1,67 +1,42 @@
-//! Which age rule suits what is stored and read now: shadows play several for a sample of the
-//! keys, and the shard follows the one that hits most.
-//! Invariant: a smaller sample is part of the one before it, and no sample is larger than
-//! `SHADOW_OBJECTS`, whatever the number of objects.
+//! The order that hits most for what is stored and read now: what each kind of object is worth at
+//! its age is learned from a sample of the keys. Where that loses to the order of last use, that
+//! one is followed.
+//! Invariant: a smaller sample is part of the one before it, and has no more than `SAMPLE_KEYS`
+//! keys, whatever the number of objects.
 //!
-//! Why it must be learned: where far more comes in than fits, only what has come back is worth
-//! keeping at all; where nearly all fits, what is new is worth as much as what was read. On a
-//! published conversation trace the best factor is 100 for a pool of 4,096 blocks and 3 for one of
-//! 16,384. With 1 among them, the order becomes least recently used where that is better, once the
-//! sample shows it.
+//! The sample has keys long after they were evicted, so it shows what would have come back had it
+//! been kept. It knows too which of its keys a least recently used cache would have.
 
-use crate::limits::{
-    AGE_FACTOR_EVIDENCE, AGE_RULE_AT_START, AGE_RULES, SHADOW_COMPARISONS, SHADOW_OBJECTS,
-};
+use crate::limits::{GHOST_WINDOW, LEARN_ACCESSES_MIN, SAMPLE_KEYS, SAMPLE_REACH};
 
-use super::eviction_policy::EvictionPolicy;
+use super::curves::Curves;
+use super::eviction_policy::{Access, EvictionPolicy, worth_by_age};
 use super::ghosts::Ghosts;
-use super::shadow::Shadow;
+use super::guard::Guard;
+use super::kind::Kind;
+use super::sample::Sample;
 
 #[derive(Debug)]
 pub(super) struct Adaptive {
     ghosts: Ghosts,
-    shadows: [Shadow; AGE_RULES.len()],
-    /// Each shadow against the followed one.
-    duels: [Duel; AGE_RULES.len()],
-    /// The rule that the shard follows.
-    followed: usize,
+    sample: Sample,
+    curves: Box<Curves>,
+    guard: Guard,
     /// One key of `1 << thinning` is in the sample.
     thinning: u32,
-}
-
-/// Accesses that one shadow hit and another did not.
-#[derive(Debug, Clone, Copy, Default)]
-struct Duel {
-    won: u64,
-    lost: u64,
-}
-
-impl Duel {
-    fn note(&mut self, hit: bool, followed_hit: bool) {
-        self.won += u64::from(hit && !followed_hit);
-        self.lost += u64::from(!hit && followed_hit);
-        if self.won + self.lost > SHADOW_COMPARISONS {
-            // Load changes, so old outcomes count less.
-            (self.won, self.lost) = (self.won / 2, self.lost / 2);
-        }
-    }
-
-    /// How sure it is that the challenger is better: as in McNemar's test, the square of the lead
-    /// by the number of accesses that tell the two apart.
-    fn evidence(self) -> u64 {
-        let lead = self.won.saturating_sub(self.lost);
-        lead * lead / (self.won + self.lost).max(1)
-    }
+    /// Accesses of the sample until the curves are drawn again.
+    until_learned: usize,
 }
 
 impl Adaptive {
     pub(super) fn new() -> Self {
         Self {
             ghosts: Ghosts::new(),
-            shadows: AGE_RULES.map(Shadow::new),
-            duels: [Duel::default(); AGE_RULES.len()],
-            followed: AGE_RULE_AT_START,
+            sample: Sample::new(),
+            curves: Curves::new(),
+            guard: Guard::new(),
             thinning: 0,
+            until_learned: LEARN_ACCESSES_MIN,
         }
     }
 
@@ -72,35 +47,28 @@ impl Adaptive {
 
     /// Fits the sample to `objects` objects.
     fn fit(&mut self, objects: usize) {
-        if self.thinning > 0 && objects >> self.thinning < SHADOW_OBJECTS / 8 {
+        let reached = objects.saturating_mul(SAMPLE_REACH);
+        if self.thinning > 0 && reached >> self.thinning < SAMPLE_KEYS / 8 {
             // Most objects went at once. So few would teach noise, and a larger sample cannot be
             // made of a smaller one.
-            let followed = self.followed;
-            let ghosts = std::mem::replace(&mut self.ghosts, Ghosts::new());
-            *self = Self { ghosts, followed, ..Self::new() };
+            (self.sample, self.thinning) = (Sample::new(), 0);
         }
-        while objects >> self.thinning > SHADOW_OBJECTS {
+        while reached >> self.thinning > SAMPLE_KEYS {
             self.thinning += 1;
             let thinning = self.thinning;
-            for shadow in &mut self.shadows {
-                shadow.keep(|hash| Self::is_sampled(hash, thinning));
-            }
+            self.sample.keep(|hash| Self::is_sampled(hash, thinning));
         }
     }
 
-    /// Follows the rule that is better beyond doubt, if there is one.
-    fn choose(&mut self) {
-        let best = (0..self.duels.len()).max_by_key(|at| self.duels[*at].evidence());
-        let sure = best.filter(|at| self.duels[*at].evidence() >= AGE_FACTOR_EVIDENCE);
-        if let Some(better) = sure {
-            self.followed = better;
-            self.duels = [Duel::default(); AGE_RULES.len()];
-        }
+    fn learn(&mut self, now: u64) {
+        self.curves.learn(self.sample.iter().map(|seen| (seen.kind, now - seen.stamp)));
+        self.until_learned = (self.sample.len() / 2).max(LEARN_ACCESSES_MIN);
     }
 }
 
 impl EvictionPolicy for Adaptive {
-    fn accessed(&mut self, hash: u64, objects: usize) {
+    fn accessed(&mut self, access: Access, objects: usize) {
+        let Access { hash, kind, hit, stamp, call } = access;
         if !Self::is_sampled(hash, self.thinning) {
             return;
         }
@@ -109,83 +77,46 @@ impl EvictionPolicy for Adaptive {
             return;
         }
         let room = objects >> self.thinning;
-        let hits = self.shadows.each_mut().map(|shadow| shadow.access(hash, room));
-        if hits.iter().any(|hit| *hit != hits[self.followed]) {
-            for (duel, hit) in self.duels.iter_mut().zip(hits) {
-                duel.note(hit, hits[self.followed]);
-            }
-            self.choose();
+        let seen = self.sample.take(hash);
+        self.guard.note(hit, seen.is_some_and(|seen| seen.in_lru), call, room);
+        if let Some(seen) = seen {
+            self.curves.note_return(seen.kind, stamp - seen.stamp, call);
+        }
+        self.sample.add(hash, kind, stamp, room);
+        if let Some(surplus) = self.sample.take_surplus() {
+            self.curves.note_end(surplus.kind, stamp - surplus.stamp);
+        }
+        self.until_learned -= 1;
+        if self.until_learned == 0 {
+            self.learn(stamp);
         }
     }
 
-    fn evicted(&mut self, hash: u64, objects: usize) {
-        self.ghosts.remember(hash, objects);
+    fn evicted(&mut self, hash: u64, kind: Kind, objects: usize) {
+        self.ghosts.remember(hash, kind.reads(), objects);
     }
 
-    fn take_returned(&mut self, hash: u64, objects: usize) -> bool {
-        self.ghosts.take(hash, objects.saturating_mul(self.shadows[self.followed].window))
+    fn take_returned(&mut self, hash: u64, objects: usize) -> Option<Kind> {
+        let reads = self.ghosts.take(hash, objects.saturating_mul(GHOST_WINDOW))?;
+        Some(Kind::returned(reads))
     }
 
-    fn cold_age_factor(&self) -> u64 {
-        self.shadows[self.followed].factor
+    fn worth(&self, kind: Kind, age: u64) -> u64 {
+        if !self.guard.allows() {
+            return worth_by_age(age);
+        }
+        let worth = self.curves.worth(kind, age);
+        debug_assert!(worth >= 0.0, "no chance is negative");
+        // Among equals the oldest is worth least.
+        u64::from(worth.to_bits()) << 32
+            | u64::from(u32::MAX - u32::try_from(age).unwrap_or(u32::MAX))
     }
 
     fn check(&self) {
-        for shadow in &self.shadows {
-            shadow.check(SHADOW_OBJECTS);
-        }
-        assert_eq!(self.duels[self.followed].won + self.duels[self.followed].lost, 0);
+        self.sample.check();
+        assert!(self.until_learned > 0);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::key::hash_key;
-
-    /// Stores keys in turn, with room for `room` of them.
-    fn play(policy: &mut Adaptive, keys: impl Iterator<Item = u64>, room: usize) {
-        for key in keys {
-            policy.accessed(hash_key(&key.to_le_bytes()), room);
-        }
-        policy.check();
-    }
-
-    #[test]
-    fn where_only_what_comes_back_is_worth_keeping_the_factor_grows() {
-        let mut policy = Adaptive::new();
-        // Every fifth access is to one of 400 keys that take turns; the other keys come once.
-        let scan = (0..60_000_u64).map(|at| if at % 5 == 0 { at / 5 % 400 } else { 1_000 + at });
-        play(&mut policy, scan, 500);
-        assert!(policy.cold_age_factor() > AGE_RULES[AGE_RULE_AT_START].0);
-    }
-
-    #[test]
-    fn where_the_recent_come_back_it_becomes_least_recently_used() {
-        let mut policy = Adaptive::new();
-        // Each key comes three times, each time after nearly the whole room, and never again.
-        let window = (0..60_000_u64).map(|at| at / 3 + (at % 3) * 150);
-        play(&mut policy, window, 500);
-        assert_eq!(policy.cold_age_factor(), 1);
-    }
-
-    #[test]
-    fn the_sample_stays_small_as_objects_become_many() {
-        let mut policy = Adaptive::new();
-        for objects in (0..20 * SHADOW_OBJECTS).step_by(7) {
-            policy.accessed(hash_key(&objects.to_le_bytes()), objects);
-            policy.check();
-        }
-        assert!(policy.thinning >= 4);
-    }
-
-    #[test]
-    fn a_shard_that_loses_most_of_its_objects_begins_a_new_sample() {
-        let mut policy = Adaptive::new();
-        play(&mut policy, 0..40_000, 64 * SHADOW_OBJECTS);
-        assert_eq!(policy.thinning, 6);
-        play(&mut policy, 0..40_000, SHADOW_OBJECTS / 2);
-        assert_eq!(policy.thinning, 0);
-        assert_eq!(policy.cold_age_factor(), AGE_RULES[AGE_RULE_AT_START].0);
-    }
-}
+mod tests;

@@ -5,25 +5,32 @@
 //! and put again as runs of blocks, and forgetting single blocks at random would tear holes into
 //! runs.
 
-use crate::limits::{GHOST_BUCKETS_MAX, GHOST_WINDOW_MAX};
+use crate::limits::{GHOST_BUCKETS_MAX, GHOST_WINDOW};
+
+/// Ghosts of a bucket: more than an even share, because some buckets get more than others.
+const SLOTS: usize = 21;
+
+/// Objects per bucket when the table is made: at least as many ghosts as their window is long, 16
+/// bytes for each object of the shard.
+const OBJECTS_PER_BUCKET: usize = 4;
+const _: () = assert!(OBJECTS_PER_BUCKET * GHOST_WINDOW < SLOTS);
+
+/// Ticks of the clock in the longest window.
+const TICKS_PER_WINDOW: usize = 96;
+
+/// The bits of a fingerprint that are reads.
+const READS: u16 = 3;
 
 /// One cache line of ghosts.
-type Bucket = [Ghost; 16];
-
-/// Objects per bucket when the table is made: as many ghosts as their window is long.
-const OBJECTS_PER_BUCKET: usize = 16 / GHOST_WINDOW_MAX;
-
-/// Ticks of the clock in the time in which the table fills once.
-const TICKS_PER_TABLE: u64 = 1 << 13;
-
-/// 16 bytes for each object of the shard.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ghost {
-    /// 0 for none.
-    fingerprint: u16,
-    /// Tick of the eviction, modulo 2^16. An older one is hardly ever still there.
-    tick: u16,
+#[repr(align(64))]
+struct Bucket {
+    /// 0 for none; in the two lowest bits the reads before the eviction.
+    fingerprints: [u16; SLOTS],
+    /// Tick of the eviction, modulo 2^8. An older one is hardly ever still there.
+    ticks: [u8; SLOTS],
 }
+const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// Which keys were evicted lately.
 #[derive(Debug)]
@@ -37,8 +44,8 @@ impl Ghosts {
         Self { buckets: vec![Bucket::default()], evictions: 0 }
     }
 
-    /// Remembers an evicted key of a shard with `objects` objects.
-    pub(crate) fn remember(&mut self, hash: u64, objects: usize) {
+    /// Remembers a key of a shard with `objects` objects that was evicted after so many reads.
+    pub(crate) fn remember(&mut self, hash: u64, reads: u8, objects: usize) {
         let wanted = objects.div_ceil(OBJECTS_PER_BUCKET).min(GHOST_BUCKETS_MAX);
         if wanted > self.buckets.len() {
             // Starting afresh is cheaper than moving: evictions are rare while the cache still
@@ -47,25 +54,27 @@ impl Ghosts {
         }
         self.evictions += 1;
         let tick = self.tick();
-        let oldest = self.bucket(hash).iter_mut().max_by_key(|old| match old.fingerprint {
+        let bucket = self.bucket(hash);
+        let age = |at: &usize| match bucket.fingerprints[*at] {
             0 => u16::MAX,
-            _ => tick.wrapping_sub(old.tick),
-        });
-        if let Some(oldest) = oldest {
-            *oldest = Ghost { fingerprint: fingerprint(hash), tick };
-        }
+            _ => tick.wrapping_sub(bucket.ticks[*at]).into(),
+        };
+        let oldest = (0..SLOTS).max_by_key(age).unwrap_or(0);
+        bucket.fingerprints[oldest] = fingerprint(hash) | u16::from(reads) & READS;
+        bucket.ticks[oldest] = tick;
     }
 
-    /// Whether the key was evicted within about the last `evictions` evictions; forgets it.
-    pub(crate) fn take(&mut self, hash: u64, evictions: usize) -> bool {
+    /// How often the key had been read when it was evicted, if that was within about the last
+    /// `evictions` evictions; forgets it.
+    pub(crate) fn take(&mut self, hash: u64, evictions: usize) -> Option<u8> {
         let (tick, evictions_per_tick) = (self.tick(), self.evictions_per_tick());
-        let same = |ghost: &&mut Ghost| ghost.fingerprint == fingerprint(hash);
-        let Some(ghost) = self.bucket(hash).iter_mut().find(same) else {
-            return false;
-        };
-        ghost.fingerprint = 0;
-        let ticks = u64::from(tick.wrapping_sub(ghost.tick));
-        ticks * evictions_per_tick <= evictions as u64
+        let bucket = self.bucket(hash);
+        let same = |found: &u16| *found & !READS == fingerprint(hash);
+        let at = bucket.fingerprints.iter().position(same)?;
+        let reads = bucket.fingerprints[at] & READS;
+        bucket.fingerprints[at] = 0;
+        let ticks = u64::from(tick.wrapping_sub(bucket.ticks[at]));
+        (ticks * evictions_per_tick <= evictions as u64).then_some(reads as u8)
     }
 
     fn bucket(&mut self, hash: u64) -> &mut Bucket {
@@ -75,18 +84,17 @@ impl Ghosts {
     }
 
     fn evictions_per_tick(&self) -> u64 {
-        let ghosts =
-            self.buckets.len() as u64 * size_of::<Bucket>() as u64 / size_of::<Ghost>() as u64;
-        (ghosts / TICKS_PER_TABLE).max(1)
+        let window = self.buckets.len() * OBJECTS_PER_BUCKET * GHOST_WINDOW;
+        (window / TICKS_PER_WINDOW).max(1) as u64
     }
 
-    fn tick(&self) -> u16 {
-        (self.evictions / self.evictions_per_tick()) as u16
+    fn tick(&self) -> u8 {
+        (self.evictions / self.evictions_per_tick()) as u8
     }
 }
 
 fn fingerprint(hash: u64) -> u16 {
-    (hash as u16).max(1)
+    (hash as u16 & !READS).max(READS + 1)
 }
 
 #[cfg(test)]
@@ -98,10 +106,10 @@ mod tests {
     fn an_evicted_key_is_known_once() {
         let mut ghosts = Ghosts::new();
         let (evicted, other) = (hash_key(b"evicted"), hash_key(b"other"));
-        ghosts.remember(evicted, 10);
-        assert!(!ghosts.take(other, 10));
-        assert!(ghosts.take(evicted, 10));
-        assert!(!ghosts.take(evicted, 10));
+        ghosts.remember(evicted, 2, 10);
+        assert_eq!(ghosts.take(other, 10), None);
+        assert_eq!(ghosts.take(evicted, 10), Some(2));
+        assert_eq!(ghosts.take(evicted, 10), None);
     }
 
     #[test]
@@ -109,20 +117,21 @@ mod tests {
         let mut ghosts = Ghosts::new();
         let hashes: Vec<u64> = (0..3_000_u32).map(|n| hash_key(&n.to_le_bytes())).collect();
         for hash in &hashes {
-            ghosts.remember(*hash, 1_000);
+            ghosts.remember(*hash, 0, 1_000);
         }
         let known = |range: &[u64], ghosts: &mut Ghosts| {
-            range.iter().filter(|hash| ghosts.take(**hash, 1_000)).count()
+            range.iter().filter(|hash| ghosts.take(**hash, 1_000).is_some()).count()
         };
-        assert_eq!(known(&hashes[..1_999], &mut ghosts), 0);
-        let recent = known(&hashes[1_999..], &mut ghosts);
-        assert!(recent > 950, "{recent} of 1001");
+        // Ticks are 42 evictions long.
+        assert_eq!(known(&hashes[..1_950], &mut ghosts), 0);
+        let recent = known(&hashes[2_050..], &mut ghosts);
+        assert!(recent > 940, "{recent} of 950");
     }
 
     #[test]
     fn the_table_grows_with_the_objects_up_to_its_bound() {
         let mut ghosts = Ghosts::new();
-        ghosts.remember(1, usize::MAX / 2);
+        ghosts.remember(1, 0, usize::MAX / 2);
         assert_eq!(ghosts.buckets.len(), GHOST_BUCKETS_MAX);
     }
 }

@@ -154,7 +154,7 @@ impl KeyShard {
             assert_eq!(object.flags.has(Flags::OVERTAKEN_SOFT_PIN), soft);
             let mut overtaken = self.pending.overtaken(id);
             assert!(overtaken.all(|(put, _)| self.space.quarantine().has_put(put)));
-            assert_eq!(object.readers == 0, object.read_end_ms == 0);
+            assert_eq!(object.readers() == 0, object.read_end_ms == 0);
             let is_pinned = self.soft_pins.end_ms(id).is_some();
             assert_eq!(object.flags.has(Flags::SOFT_PIN), is_pinned);
             let pinned_bytes = !object.flags.has(Flags::SOFT_PINNED) || object.first != NONE;
@@ -245,7 +245,7 @@ impl KeyShard {
         assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
         assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PINNED));
         let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
-        let readers: u32 = reading.map(|it| u32::from(it.readers)).sum();
+        let readers: u32 = reading.map(|it| u32::from(it.readers())).sum();
         assert!(group.seen.readers >= readers, "every reader keeps the group");
         group.check_places(&self.replicas);
         let replicas = group.replicas(&self.replicas);

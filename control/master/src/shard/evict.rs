@@ -60,7 +60,7 @@ impl KeyShard {
     fn evict_replica(&mut self, replica: u32, cause: DepartureCause) {
         self.note_departure(replica, cause);
         let object = self.replicas[replica].object;
-        let hash = self.keys[object].hash();
+        let (hash, kind) = (self.keys[object].hash(), self.kind_of(object));
         let is_only_part = self.is_only_part(replica);
         let is_alone = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
         let last = is_alone || is_only_part;
@@ -68,7 +68,7 @@ impl KeyShard {
             self.counters.evicted_keys += 1;
             self.count_unsaved(replica);
             self.note_older_void(object);
-            self.policy.evicted(hash, self.keys.len());
+            self.policy.evicted(hash, kind, self.keys.len());
         }
         if is_only_part {
             let all: Vec<u32> = self.replicas.chain(self.keys[object].first).collect();

@@ -50,7 +50,7 @@ impl KeyShard {
         if record.group != NONE {
             let group = record.group;
             self.end_reads_of_group(group, 1);
-        } else if record.readers == 0 {
+        } else if record.readers() == 0 {
             record.stamp = self.clock.touch();
             let list = self.list_of(object);
             self.relink(object, list);
@@ -72,7 +72,7 @@ impl KeyShard {
     /// The running read lease on an object's replicas.
     pub(super) fn read_lease(&self, object: u32) -> ReadHold {
         let record = &self.keys[object];
-        ReadHold { end_ms: record.read_end_ms, readers: record.readers, term: record.term }
+        ReadHold { end_ms: record.read_end_ms, readers: record.readers(), term: record.term }
     }
 
     /// As `read_lease`, when all replicas are about to go: the lease goes with them and keeps the
@@ -80,7 +80,7 @@ impl KeyShard {
     pub(super) fn take_read_lease(&mut self, object: u32) -> ReadHold {
         let lease = self.read_lease(object);
         let record = &mut self.keys[object];
-        record.readers = 0;
+        record.set_readers(0);
         record.read_end_ms = 0;
         let group = record.group;
         if group != NONE && lease.readers > 0 && lease.end_ms > self.now_ms {

@@ -117,8 +117,11 @@ fn standing(list: ListName, flags: Flags) -> &'static str {
         ListName::Evictable(_, LeasePhase::Read) => {
             "goes in its turn, after the lease of its readers"
         }
-        ListName::Evictable(Class::Cold, _) => "goes in its turn, among what was never read",
-        ListName::Evictable(Class::Hot, _) => "goes in its turn, among what was read",
         ListName::Evictable(Class::Pinned, _) => "goes last: pinned softly",
+        ListName::Evictable(Class::Plain(kind), _) => match kind.reads() {
+            0 if kind.is_last() => "goes in its turn, among what ended a prompt and was never read",
+            0 => "goes in its turn, among what was never read",
+            _ => "goes in its turn, among what was read",
+        },
     }
 }

@@ -6,6 +6,7 @@
 use crate::group::MemberCounts;
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::object::Flags;
+use crate::policy::Kind;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -89,7 +90,7 @@ impl KeyShard {
         if record.flags.has(Flags::HELD) {
             return ListName::Held;
         }
-        let class = Class::of(record.flags.has(Flags::SOFT_PINNED), record.flags.has(Flags::HIT));
+        let class = Class::of(record.flags.has(Flags::SOFT_PINNED), record.kind());
         ListName::Evictable(class, self.phase(record.read_end_ms, record.probe_end_ms))
     }
 
@@ -102,7 +103,8 @@ impl KeyShard {
             return Some(ListName::Held);
         }
         let seen = &group.seen;
-        let class = Class::of(seen.counts.soft_pinned > 0, seen.hit);
+        let kind = if seen.hit { Kind::READ } else { Kind::GROUPED };
+        let class = Class::of(seen.counts.soft_pinned > 0, kind);
         let phase = self.phase(seen.read_end_ms, seen.probe_end_ms);
         Some(ListName::Evictable(class, phase))
     }

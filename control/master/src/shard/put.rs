@@ -9,6 +9,7 @@ use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
 use crate::pending::{Pending, Pins, PutName};
+use crate::policy::Kind;
 use crate::slab::NONE;
 use crate::tenant::SHARED;
 
@@ -16,6 +17,13 @@ use super::KeyShard;
 use super::place::{PlaceRequest, Placed};
 use super::put_start::{Effort, PutStart};
 use super::space::Reuse;
+
+/// What a put has beside its place.
+struct Opened {
+    replaces: Pins,
+    kind: Kind,
+    layout: Option<PartLayout>,
+}
 
 impl KeyShard {
     /// Starts puts, each on its own: one failing key does not touch the others.
@@ -77,7 +85,8 @@ impl KeyShard {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
-        self.open_put(object, batch, placed, replaces, request.layout);
+        let kind = self.kind_at(batch, at, hash);
+        self.open_put(object, batch, placed, Opened { replaces, kind, layout: request.layout });
         if batch.is_head(at) && self.budgets.is_some() {
             let placed: Vec<u32> = self.replicas.chain(placed.first).collect();
             placed.into_iter().for_each(|id| self.replicas.set_head(id));
@@ -89,12 +98,18 @@ impl KeyShard {
         Ok(())
     }
 
+    /// The kind of a new object of a batch.
+    fn kind_at(&mut self, batch: &PutStart<'_>, at: usize, hash: u64) -> Kind {
+        let (place, keys) = batch.place_of(at);
+        Kind::new(place, keys, self.continued.take(hash))
+    }
+
     /// Decides whether the key may be written, and clears an abandoned put away.
     fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Pins, Status> {
         let complete = self.is_complete(object);
         if complete && !upsert {
             // Its writer has no use for it now, but would have had.
-            self.policy.accessed(self.keys[object].hash(), self.keys.len());
+            self.note_access(object, self.kind_of(object), true);
             return Err(Status::ObjectAlreadyExists);
         }
         let named = self.groups.find(group);
@@ -208,14 +223,8 @@ impl KeyShard {
         object
     }
 
-    fn open_put(
-        &mut self,
-        object: u32,
-        batch: &PutStart<'_>,
-        placed: Placed,
-        replaces: Pins,
-        layout: Option<PartLayout>,
-    ) {
+    fn open_put(&mut self, object: u32, batch: &PutStart<'_>, placed: Placed, opened: Opened) {
+        let Opened { replaces, kind, layout } = opened;
         self.replicas.assign(placed.first, object);
         self.keys[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
@@ -228,6 +237,7 @@ impl KeyShard {
             hard_pin: batch.config.hard_pin,
             soft_pin: batch.config.soft_pin,
             replaces,
+            kind,
             layout,
         };
         self.pending.insert(object, pending);

@@ -174,13 +174,15 @@ impl KeyShard {
         record.probe_end_ms = 0;
         record.flags.set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
         let hash = record.hash();
-        self.policy.accessed(hash, objects);
-        if self.policy.take_returned(hash, objects) {
+        let returned = self.policy.take_returned(hash, objects);
+        record.set_kind(returned.unwrap_or(pending.kind));
+        if returned.is_some() {
             record.flags.set(Flags::HIT, true);
             if let Some(group) = self.groups.get_mut(record.group) {
                 group.update(|standing| standing.hit = true);
             }
         }
+        self.note_access(object, self.kind_of(object), false);
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);

@@ -16,6 +16,8 @@ pub struct PutStart<'a> {
     pub payload_bytes: &'a [u64],
     /// Place of each key in its batch; empty if the keys are all of it.
     pub positions: &'a [usize],
+    /// Keys of the whole batch; 0 if the keys are all of it.
+    pub batch_keys: usize,
     /// Empty, or one group name per key; an empty name is no group.
     pub groups: &'a [&'a str],
     /// Placement and pins of all keys.
@@ -42,6 +44,12 @@ impl PutStart<'_> {
     /// Whether a key begins its batch, and so a prefix.
     pub(super) fn is_head(&self, at: usize) -> bool {
         self.positions.get(at).copied().unwrap_or(at) < HEAD_KEYS
+    }
+
+    /// Place of a key in its batch, and how many keys that has.
+    pub(super) fn place_of(&self, at: usize) -> (usize, usize) {
+        let place = self.positions.get(at).copied().unwrap_or(at);
+        (place, self.batch_keys.max(self.keys.len()))
     }
 
     /// Whether the columns fit and the settings allow it.

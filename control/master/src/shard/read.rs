@@ -5,6 +5,7 @@
 use perigee_schemas::Status;
 
 use crate::columns::{ReplicaColumns, ReplicaState};
+use crate::limits::CONTINUED_KEYS_MIN;
 use crate::object::Flags;
 use crate::slab::NONE;
 
@@ -23,10 +24,25 @@ impl KeyShard {
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         self.counters.total_checks += out.len() as u64;
         self.counters.valid_checks += out.iter().filter(|status| **status == 1).count() as u64;
+        self.note_missing(&found);
         for (object, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.touch(*object, Touch::Probe);
         }
         self.keys.reuse(found);
+    }
+
+    /// Remembers the keys behind those that were found: what is stored under them soon goes on from
+    /// those.
+    fn note_missing(&mut self, found: &[u32]) {
+        let is_missing = |object: &&u32| **object == NONE;
+        let missing = found.iter().filter(is_missing).count();
+        if missing == 0 || found.len() - missing < CONTINUED_KEYS_MIN {
+            return;
+        }
+        let hashes = found.iter().zip(self.keys.located());
+        for (_, hash) in hashes.filter(|(object, _)| is_missing(object)) {
+            self.continued.note(*hash);
+        }
     }
 
     /// The readable replicas of each key, with the read lease granted.

@@ -7,7 +7,7 @@ use perigee_schemas::record::RecordOp;
 
 use crate::departures::DepartureCause;
 use crate::key_events::Media;
-use crate::object::{Flags, Object};
+use crate::object::{Flags, Object, READERS_MAX};
 use crate::pending::PutName;
 use crate::quarantine::{Quarantined, ReadHold, Readers};
 use crate::replica::Replica;
@@ -68,7 +68,7 @@ impl KeyShard {
                 (release_ms, Some(put), None)
             }
         };
-        let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < u16::MAX);
+        let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < READERS_MAX);
         if release_ms > self.now_ms {
             self.space.hold(
                 release_ms,

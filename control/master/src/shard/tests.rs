@@ -163,6 +163,7 @@ impl Stage {
             keys: &[key.as_bytes()],
             payload_bytes: &[bytes],
             positions: &[],
+            batch_keys: 0,
             groups: &[group],
             config,
             upsert,

@@ -4,6 +4,7 @@
 use crate::list_name::ListName;
 
 use crate::object::Flags;
+use crate::policy::{Access, Kind};
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -22,13 +23,33 @@ impl KeyShard {
     /// name by which a reader gives its lease back.
     pub(super) fn touch(&mut self, object: u32, touch: Touch) -> u64 {
         if touch == Touch::Read {
-            self.policy.accessed(self.keys[object].hash(), self.keys.len());
+            let kind = self.kind_of(object).read();
+            self.keys[object].set_kind(kind);
+            self.note_access(object, kind, true);
         }
         match self.keys[object].group {
             NONE => self.touch_one(object, touch),
             group => self.touch_group(group, object, touch),
         }
         self.lease_name(object)
+    }
+
+    /// The kind of an object, or of its group.
+    pub(super) fn kind_of(&self, object: u32) -> Kind {
+        let record = &self.keys[object];
+        match self.groups.get(record.group) {
+            None => record.kind(),
+            Some(group) if group.seen.hit => Kind::READ,
+            Some(_) => Kind::GROUPED,
+        }
+    }
+
+    /// Tells the policy of an access to an object that is of this kind from now on, and whether the
+    /// shard had it.
+    pub(super) fn note_access(&mut self, object: u32, kind: Kind, hit: bool) {
+        let (hash, stamp) = (self.keys[object].hash(), self.clock.last());
+        let access = Access { hash, kind, hit, stamp, call: self.calls };
+        self.policy.accessed(access, self.keys.len());
     }
 
     /// Each reader of each member is counted; the group becomes the newest once per call.

@@ -3,23 +3,25 @@
 //! the watermark alone nothing goes that is newer than what readers hold, because that would have
 //! gone first.
 
-use std::cmp::Reverse;
-
 use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
-use crate::list_name::{Class, LeasePhase, ListName};
+use crate::list_name::{Class, LeasePhase, ListName, PLAIN, PLAIN_READ};
+use crate::policy::Kind;
 use crate::recency::Recency;
 use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 use super::KeyShard;
 
+/// The class of what is ready to go, whatever it was.
+const READY_CLASS: Class = Class::Plain(Kind::at(0));
+
 /// A replica that may be evicted. Smaller is evicted sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Victim {
     /// What evicting it breaks: 0 nothing, 1 a probe lease, 2 a soft pin, 3 both.
     rank: u8,
-    /// Touches since its last one, weighted by its class.
-    age: Reverse<u64>,
+    /// What it is worth keeping.
+    worth: u64,
     class: Class,
     pub(super) replica: u32,
 }
@@ -38,7 +40,7 @@ pub(super) enum EvictionReason {
 impl Victim {
     /// One that goes before all others.
     pub(super) fn first(class: Class, replica: u32) -> Self {
-        Self { rank: 0, age: Reverse(u64::MAX), class, replica }
+        Self { rank: 0, worth: 0, class, replica }
     }
 }
 
@@ -100,7 +102,7 @@ impl KeyShard {
         self.sort_out_groups(lane);
         let due = self.due(lane, need);
         let lists = self.replicas.lists(lane)?;
-        self.oldest_in(lists, ListName::Ready, Class::Cold, due, need.is_put())
+        self.oldest_in(lists, ListName::Ready, READY_CLASS, due, need.is_put())
     }
 
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
@@ -118,12 +120,22 @@ impl KeyShard {
         need: EvictionReason,
     ) -> Option<Victim> {
         self.sort_out_groups(lane);
-        self.sort_out_readers(lane, Class::Cold);
-        self.sort_out_readers(lane, Class::Hot);
+        for class in self.read_classes(lane) {
+            self.sort_out_readers(lane, class);
+        }
         let due = self.due(lane, need);
         self.unpinned_victim(lane, due, false)
             .or_else(|| need.is_put().then(|| self.unpinned_victim(lane, due, true)).flatten())
             .or_else(|| self.pinned_victim(lane, due, need))
+    }
+
+    /// Classes with replicas whose last lease was a reader's.
+    fn read_classes(&self, lane: TenantLane) -> impl Iterator<Item = Class> + use<> {
+        let lists = self.replicas.lists(lane).map(|lists| lists.filled(PLAIN_READ));
+        lists.into_iter().flatten().filter_map(|list| match list {
+            ListName::Evictable(class, _) => Some(class),
+            _ => None,
+        })
     }
 
     /// Stamp that a victim's must be below.
@@ -140,8 +152,8 @@ impl KeyShard {
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
     fn oldest_read(&self, lane: TenantLane) -> Option<u64> {
         let lists = self.replicas.lists(lane)?;
-        let held = [Class::Cold, Class::Hot].into_iter().filter_map(|class| {
-            let replica = lists.oldest(ListName::Evictable(class, LeasePhase::Read));
+        let held = lists.filled(PLAIN_READ).filter_map(|list| {
+            let replica = lists.oldest(list);
             let object = self.keys.get(self.replicas.get(replica)?.object)?;
             let touched = self.groups.touched(object);
             (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
@@ -151,9 +163,11 @@ impl KeyShard {
 
     fn unpinned_victim(&self, lane: TenantLane, due: u64, break_probes: bool) -> Option<Victim> {
         let lists = self.replicas.lists(lane)?;
-        let cold = self.oldest_of(lists, Class::Cold, due, break_probes);
-        let hot = self.oldest_of(lists, Class::Hot, due, break_probes);
-        cold.into_iter().chain(hot).min()
+        let oldest = lists.filled(PLAIN).filter_map(|list| match list {
+            ListName::Evictable(class, _) => self.oldest_in(lists, list, class, due, break_probes),
+            _ => None,
+        });
+        oldest.min()
     }
 
     fn pinned_victim(
@@ -181,7 +195,7 @@ impl KeyShard {
         let object = &self.keys[self.replicas[victim.replica].object];
         let stamp = self.groups.touched(object).stamp;
         let idle_ms = self.clock.idle_ms(stamp, self.now_ms);
-        idle_ms.saturating_mul(weight(victim.class, COLD_AGE_FACTOR))
+        idle_ms.saturating_mul(weight(victim.class))
     }
 
     /// The oldest of a class that was touched before `due` and whose leases have ended, or whose
@@ -219,10 +233,13 @@ impl KeyShard {
         if is_held || (probed && !break_probes) || self.is_held_elsewhere(object.group) {
             return None;
         }
-        let weight = weight(class, self.policy.cold_age_factor());
         let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-        let age = Reverse(self.clock.since(touched.stamp).saturating_mul(weight));
-        Some(Victim { rank, age, class, replica })
+        let age = self.clock.since(touched.stamp);
+        let worth = match class {
+            Class::Plain(kind) => self.policy.worth(kind, age),
+            Class::Pinned => u64::MAX - age,
+        };
+        Some(Victim { rank, worth, class, replica })
     }
 
     /// Free and evictable bytes of a segment for a put of a tenant, as far as they are needed for
@@ -271,7 +288,7 @@ impl KeyShard {
     /// The lists of a segment whose replicas may go, if no lease keeps them.
     fn lists_to_lose(&self) -> impl Iterator<Item = ListName> {
         let pinned = self.settings.evict_soft_pinned.then_some(Class::Pinned);
-        let classes = [Class::Cold, Class::Hot].into_iter().chain(pinned);
+        let classes = Class::plain().chain(pinned);
         let phases = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read];
         let others = classes.flat_map(move |class| phases.map(|it| ListName::Evictable(class, it)));
         let extra = (self.extras > 0).then_some(ListName::Extra);
@@ -347,10 +364,10 @@ impl KeyShard {
     }
 }
 
-/// How many times as old a replica of a class counts.
-fn weight(class: Class, cold_age_factor: u64) -> u64 {
+/// How many times as old a replica of a class counts beside those of other shards.
+fn weight(class: Class) -> u64 {
     match class {
-        Class::Cold => cold_age_factor,
-        Class::Hot | Class::Pinned => 1,
+        Class::Plain(kind) if kind.reads() == 0 => COLD_AGE_FACTOR,
+        Class::Plain(_) | Class::Pinned => 1,
     }
 }

@@ -120,6 +120,7 @@ impl Startable for PutRequests {
             keys: share.keys,
             payload_bytes: &payload_bytes,
             positions: share.positions,
+            batch_keys: self.payload_bytes.len(),
             groups: &groups,
             config: &config,
             upsert: self.upsert,

@@ -189,6 +189,7 @@ mod tests {
             keys: &names,
             payload_bytes: &vec![100; names.len()],
             positions: &[],
+            batch_keys: 0,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

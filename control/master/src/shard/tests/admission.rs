@@ -27,6 +27,7 @@ impl Stage {
             keys: &[key.as_bytes()],
             payload_bytes: &[PAYLOAD_BYTES],
             positions: &[place],
+            batch_keys: 0,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

@@ -95,6 +95,7 @@ impl Fleet {
             keys: &[key.as_bytes()],
             payload_bytes: &[payload_bytes],
             positions: &[],
+            batch_keys: 0,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

@@ -376,6 +376,7 @@ fn one_turn_looks_at_a_bounded_number_of_replicas() {
             keys: &[name.as_bytes()],
             payload_bytes: &[PAYLOAD_BYTES],
             positions: &[],
+            batch_keys: 0,
             groups: &[],
             config: &PutConfig::default(),
             upsert: false,

@@ -1,12 +1,14 @@
-//! Eviction order against a plain model: weighted age, and memory of evicted keys.
+//! Eviction order against a plain model that asks the same policy.
 //! Invariant checked: after every call exactly the keys that the model keeps are kept.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::{Strategy, prop, prop_assert_eq, prop_oneof, proptest};
 
-use super::{LEASE_MS, Stage};
-use crate::limits::COLD_AGE_FACTOR;
+use super::{LEASE_MS, Stage, settings};
+use crate::key::hash_key;
+use crate::policy::{Access, EvictionPolicy, Kind, PolicyName};
+use crate::settings::ShardSettings;
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
@@ -26,74 +28,97 @@ fn op() -> impl Strategy<Value = Op> {
 
 struct Entry {
     stamp: u64,
-    hit: bool,
+    kind: Kind,
+    /// The last call that granted a lease: 0 none, 1 a probe, 2 a read.
+    lease: u8,
 }
 
 struct Order {
     room: usize,
     clock: u64,
     kept: BTreeMap<usize, Entry>,
-    evictions: usize,
-    evicted_at: BTreeMap<usize, usize>,
+    policy: Box<dyn EvictionPolicy>,
 }
 
 impl Order {
-    fn new(room: usize) -> Self {
-        let (kept, evicted_at) = (BTreeMap::new(), BTreeMap::new());
-        Self { room, clock: 0, kept, evictions: 0, evicted_at }
+    fn new(room: usize, policy: PolicyName) -> Self {
+        Self { room, clock: 0, kept: BTreeMap::new(), policy: policy.build() }
     }
 
-    fn apply(&mut self, op: Op) {
+    fn apply(&mut self, op: Op, call: u64) {
         match op {
-            Op::Put(key) => self.put(key),
-            Op::Get(key) => self.touch(key, true),
-            Op::Exist(key) => self.touch(key, false),
+            Op::Put(key) => self.put(key, call),
+            Op::Get(key) => self.get(key, call),
+            Op::Exist(key) => self.touch(key, 1),
         }
     }
 
-    fn touch(&mut self, key: usize, read: bool) {
+    fn get(&mut self, key: usize, call: u64) {
+        if let Some(entry) = self.kept.get_mut(&key) {
+            entry.kind = entry.kind.read();
+            self.access(key, true, call);
+            self.touch(key, 2);
+        }
+    }
+
+    fn touch(&mut self, key: usize, lease: u8) {
         if let Some(entry) = self.kept.get_mut(&key) {
             self.clock += 1;
-            entry.stamp = self.clock;
-            entry.hit |= read;
+            (entry.stamp, entry.lease) = (self.clock, lease);
         }
     }
 
-    fn put(&mut self, key: usize) {
+    fn access(&mut self, key: usize, hit: bool, call: u64) {
+        let (hash, kind, stamp) = (hash_of(key), self.kept[&key].kind, self.clock);
+        self.policy.accessed(Access { hash, kind, hit, stamp, call }, self.kept.len());
+    }
+
+    fn put(&mut self, key: usize, call: u64) {
         if self.kept.contains_key(&key) {
-            return;
+            return self.access(key, true, call);
         }
         if self.kept.len() == self.room {
             self.evict();
         }
         self.clock += 1;
-        let ghost = self.evicted_at.remove(&key);
-        let hit = ghost.is_some_and(|evicted_at| self.evictions - evicted_at <= self.room);
-        self.kept.insert(key, Entry { stamp: self.clock, hit });
+        let returned = self.policy.take_returned(hash_of(key), self.kept.len() + 1);
+        let kind = returned.unwrap_or(Kind::new(0, 1, false));
+        self.kept.insert(key, Entry { stamp: self.clock, kind, lease: 0 });
+        self.access(key, false, call);
     }
 
+    /// Of the oldest of each kind and lease the one goes that is worth least.
     fn evict(&mut self) {
-        let weighted_age = |entry: &Entry| {
-            let weight = if entry.hit { 1 } else { COLD_AGE_FACTOR };
-            ((self.clock - entry.stamp) * weight, !entry.hit)
+        let mut oldest: BTreeMap<(Kind, u8), (u64, usize)> = BTreeMap::new();
+        for (key, entry) in &self.kept {
+            let found = oldest.entry((entry.kind, entry.lease)).or_insert((entry.stamp, *key));
+            *found = (*found).min((entry.stamp, *key));
+        }
+        let worth = |((kind, _), (stamp, _)): &(&(Kind, u8), &(u64, usize))| {
+            (self.policy.worth(*kind, self.clock - stamp), *kind)
         };
-        let victim = self.kept.iter().max_by_key(|(_, entry)| weighted_age(entry));
-        let victim = victim.map(|(key, _)| *key).expect("the model is full");
-        self.kept.remove(&victim);
-        self.evictions += 1;
-        self.evicted_at.insert(victim, self.evictions);
+        let ((kind, _), (_, key)) = oldest.iter().min_by_key(worth).expect("the model is full");
+        self.policy.evicted(hash_of(*key), *kind, self.kept.len());
+        self.kept.remove(key);
     }
+}
+
+fn hash_of(key: usize) -> u64 {
+    hash_key(key.to_string().as_bytes())
 }
 
 proptest! {
     #[test]
-    fn the_oldest_leaves_first_and_a_hit_counts_as_three_times_younger(
+    fn of_the_oldest_of_each_kind_the_one_goes_that_is_worth_least(
         room in 2_usize..8,
-        ops in prop::collection::vec(op(), 1..200),
+        ops in prop::collection::vec(op(), 1..800),
+        is_lru in prop::bool::ANY,
     ) {
-        let mut stage = Stage::new(&[room as u64]);
-        let mut order = Order::new(room);
-        for op in ops {
+        let policy = if is_lru { PolicyName::Lru } else { PolicyName::Adaptive };
+        let settings = ShardSettings { policy, ..settings() };
+        let mut stage = Stage::with(settings, &[room as u64]);
+        let mut order = Order::new(room, policy);
+        for (call, op) in (0..).zip(ops) {
             // Every lease has ended before the next call.
             stage.pass(LEASE_MS);
             match op {
@@ -101,7 +126,7 @@ proptest! {
                 Op::Get(key) => stage.get(&key.to_string()),
                 Op::Exist(key) => stage.exist(&key.to_string()),
             };
-            order.apply(op);
+            order.apply(op, call);
             let kept: Vec<usize> = (0..14).filter(|key| stage.holds(&key.to_string())).collect();
             prop_assert_eq!(kept, order.kept.keys().copied().collect::<Vec<_>>(), "after {:?}", op);
         }

@@ -82,6 +82,7 @@ fn a_batch_sticks_to_the_segment_of_its_first_key() {
         keys: &keys,
         payload_bytes: &[PAYLOAD_BYTES; 20],
         positions: &[],
+        batch_keys: 0,
         groups: &[],
         config: &config,
         upsert: false,

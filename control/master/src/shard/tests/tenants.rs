@@ -107,6 +107,7 @@ fn a_key_with_a_front_part_that_is_no_tenant_and_a_group_of_another_tenant_are_r
             keys: &[key.as_bytes()],
             payload_bytes: &[PAYLOAD_BYTES],
             positions: &[],
+            batch_keys: 0,
             groups: &[group],
             config: &PutConfig::default(),
             upsert: false,

@@ -53,7 +53,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "eviction_policy",
         ValueKind::Text,
         "adaptive",
-        "What goes first: lru, or adaptive, which also learns how much sooner what was never read",
+        "What goes first: lru, or adaptive, which learns what is worth keeping",
     )
     .one_of(&["adaptive", "lru"]),
     Flag::new(

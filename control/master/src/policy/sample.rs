@@ -1,0 +1,198 @@
+//! A sample of the keys in the order of their last access, and which of them a cache with this
+//! order alone would have.
+//! Invariant: no more than `SAMPLE_KEYS` keys. Those from the newest to the edge are the ones that
+//! a least recently used cache keeps.
+
+use hashbrown::HashMap;
+
+use crate::limits::SAMPLE_KEYS;
+use crate::slab::NONE;
+
+use super::kind::Kind;
+
+/// What the sample knew of a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) kind: Kind,
+    pub(super) stamp: u64,
+    /// A least recently used cache would have it.
+    pub(super) in_lru: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u64,
+    stamp: u64,
+    newer: u32,
+    older: u32,
+    kind: Kind,
+    in_lru: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Sample {
+    at: HashMap<u64, u32>,
+    entries: Vec<Entry>,
+    newest: u32,
+    oldest: u32,
+    /// The oldest that a least recently used cache has.
+    edge: u32,
+    in_lru: usize,
+}
+
+impl Sample {
+    pub(super) fn new() -> Self {
+        let (at, entries) = (HashMap::new(), Vec::new());
+        Self { at, entries, newest: NONE, oldest: NONE, edge: NONE, in_lru: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All that it knows.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Seen> {
+        self.entries.iter().map(Entry::seen)
+    }
+
+    /// Takes a key out.
+    pub(super) fn take(&mut self, hash: u64) -> Option<Seen> {
+        let at = self.at.remove(&hash)?;
+        Some(self.remove(at))
+    }
+
+    /// Takes the oldest out if there are too many.
+    pub(super) fn take_surplus(&mut self) -> Option<Seen> {
+        if self.len() <= SAMPLE_KEYS {
+            return None;
+        }
+        let hash = self.entries[self.oldest as usize].hash;
+        self.take(hash)
+    }
+
+    /// Adds a key that is not in it as the newest; a least recently used cache has room for `room`
+    /// of the sample.
+    pub(super) fn add(&mut self, hash: u64, kind: Kind, stamp: u64, room: usize) {
+        let at = self.entries.len() as u32;
+        let older = self.newest;
+        self.entries.push(Entry { hash, stamp, newer: NONE, older, kind, in_lru: true });
+        self.link_neighbours(at);
+        let before = self.at.insert(hash, at);
+        debug_assert!(before.is_none(), "it is not in the sample");
+        if self.edge == NONE {
+            self.edge = at;
+        }
+        self.in_lru += 1;
+        while self.in_lru > room.max(1) {
+            let edge = &mut self.entries[self.edge as usize];
+            edge.in_lru = false;
+            self.edge = edge.newer;
+            self.in_lru -= 1;
+        }
+    }
+
+    /// Forgets what is no part of a smaller sample.
+    pub(super) fn keep(&mut self, is_sampled: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self.at.keys().copied().filter(|hash| !is_sampled(*hash)).collect();
+        for hash in gone {
+            self.take(hash);
+        }
+    }
+
+    fn remove(&mut self, at: u32) -> Seen {
+        let Entry { newer, older, in_lru, .. } = self.entries[at as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+        if self.edge == at {
+            self.edge = newer;
+        }
+        self.in_lru -= usize::from(in_lru);
+        let seen = self.entries.swap_remove(at as usize).seen();
+        let moved = self.entries.len() as u32;
+        if moved != at {
+            self.at.insert(self.entries[at as usize].hash, at);
+            self.link_neighbours(at);
+            if self.edge == moved {
+                self.edge = at;
+            }
+        }
+        seen
+    }
+
+    /// Has the neighbours of an entry, or the ends of the list, name it.
+    fn link_neighbours(&mut self, at: u32) {
+        let Entry { newer, older, .. } = self.entries[at as usize];
+        match newer {
+            NONE => self.newest = at,
+            newer => self.entries[newer as usize].older = at,
+        }
+        match older {
+            NONE => self.oldest = at,
+            older => self.entries[older as usize].newer = at,
+        }
+    }
+
+    /// Panics unless its records agree.
+    pub(super) fn check(&self) {
+        assert!(self.len() <= SAMPLE_KEYS && self.at.len() == self.len());
+        let (mut at, mut listed, mut in_lru, mut edge) = (self.newest, 0, 0, NONE);
+        while at != NONE {
+            let entry = self.entries[at as usize];
+            assert_eq!(self.at.get(&entry.hash), Some(&at));
+            assert!(!entry.in_lru || in_lru == listed, "the newest are in it");
+            if entry.in_lru {
+                (in_lru, edge) = (in_lru + 1, at);
+            }
+            listed += 1;
+            at = entry.older;
+        }
+        assert_eq!((listed, in_lru, edge), (self.len(), self.in_lru, self.edge));
+    }
+}
+
+impl Entry {
+    fn seen(&self) -> Seen {
+        Seen { kind: self.kind, stamp: self.stamp, in_lru: self.in_lru }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_are_what_a_least_recently_used_cache_has() {
+        let mut sample = Sample::new();
+        let mut access = |hash: u64, stamp: u64| {
+            let seen = sample.take(hash);
+            sample.add(hash, Kind::READ, stamp, 3);
+            sample.check();
+            seen.is_some_and(|seen| seen.in_lru)
+        };
+        for (stamp, hash) in [1, 2, 3, 1, 4, 5].into_iter().enumerate() {
+            assert_eq!(access(hash, stamp as u64), stamp == 3);
+        }
+        assert!(access(1, 6) && access(5, 7) && !access(3, 8));
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many() {
+        let mut sample = Sample::new();
+        let keys = SAMPLE_KEYS as u64 + 10;
+        for hash in 0..keys {
+            sample.add(hash, Kind::default(), hash, 100);
+            let gone = sample.take_surplus();
+            let expected = hash.checked_sub(SAMPLE_KEYS as u64);
+            assert_eq!(gone.map(|gone| gone.stamp), expected);
+        }
+        sample.keep(|hash| hash % 16 == 0);
+        sample.check();
+        assert!(sample.len() <= SAMPLE_KEYS / 16 + 1);
+    }
+}
