@@ -136,7 +136,7 @@ fn measure(
     let end = EngineEnd::start(options, buffer, stop)?;
     let pids = [std::process::id(), target.process.pid()];
     let pair = MemoryPair::new(buffer as usize)?;
-    let held = Held {
+    let held = EngineRun {
         settings,
         mover: end.towards(&target.ready, TRANSFER_TIMEOUT)?,
         local: end.address(),
@@ -159,7 +159,7 @@ fn measure(
 }
 
 /// The engine, and what it is held against.
-struct Held<'a> {
+struct EngineRun<'a> {
     settings: &'a Settings,
     mover: EngineMover<'a>,
     /// Address of the buffer.
@@ -171,7 +171,7 @@ struct Held<'a> {
     stop: &'a Stop,
 }
 
-impl Held<'_> {
+impl EngineRun<'_> {
     fn row(
         &self,
         operation: &'static str,

@@ -231,7 +231,7 @@ impl<'a> Asking<'a> {
         Ok(())
     }
 
-    fn held(&self, master: &Server, server: &Server) -> Result<Held, BenchError> {
+    fn held(&self, master: &Server, server: &Server) -> Result<MasterComparison, BenchError> {
         if server_cpu().is_some() {
             pin_to_cpu(CLIENT_CPU)?;
         }
@@ -252,17 +252,17 @@ impl<'a> Asking<'a> {
         let span = settings::span(self.settings);
         let taken = rounds.take(&span, &mut |span| drive(&mut askers, span, self.stop))?;
         let after = cpu()?;
-        Ok(Held::of(taken, [0, 1].map(|at| after[at] - before[at])))
+        Ok(MasterComparison::of(taken, [0, 1].map(|at| after[at] - before[at])))
     }
 }
 
 /// Existence checks beside memcached.
-struct Held {
+struct MasterComparison {
     taken: Taken,
     figures: Vec<Figure>,
 }
 
-impl Held {
+impl MasterComparison {
     /// `cpu_seconds` are those of the master and of memcached.
     fn of(taken: Taken, cpu_seconds: [f64; 2]) -> Self {
         let mut figures = Vec::new();

@@ -68,7 +68,7 @@ fn measure(
             if stop.is_set() {
                 return Ok(());
             }
-            let room = Room { pool_blocks, ssd_blocks };
+            let room = PoolSizes { pool_blocks, ssd_blocks };
             let hits = hits(settings, *policy, room, requests)?;
             let rate = hits as f64 / blocks.max(1) as f64;
             let name = format!("{}, {pool_blocks} blocks", policy.map_or(BELADY, word));
@@ -83,7 +83,7 @@ fn measure(
 
 /// Blocks that fit.
 #[derive(Clone, Copy)]
-struct Room {
+struct PoolSizes {
     pool_blocks: u64,
     ssd_blocks: u64,
 }
@@ -110,10 +110,10 @@ fn costs(
 fn hits(
     settings: &PolicySettings,
     policy: Option<PolicyName>,
-    room: Room,
+    room: PoolSizes,
     requests: &[Vec<u64>],
 ) -> Result<usize, BenchError> {
-    let Room { pool_blocks, ssd_blocks } = room;
+    let PoolSizes { pool_blocks, ssd_blocks } = room;
     let Some(policy) = policy else {
         return Ok(belady::hits(requests, (pool_blocks + ssd_blocks) as usize));
     };

@@ -129,7 +129,7 @@ impl Measured {
 
 /// What one thread did.
 #[derive(Default)]
-struct Tally {
+struct ThreadCount {
     operations: u64,
     units: u64,
     corrupt: u64,
@@ -140,7 +140,7 @@ struct Tally {
 
 /// When a phase of a load is over: after a time, or after so many operations of all threads.
 #[derive(Debug, Clone, Copy)]
-enum Goal {
+enum PhaseEnd {
     Time(Duration),
     Operations(u64),
 }
@@ -186,10 +186,10 @@ impl Span {
     }
 
     /// When the phase that counts is over.
-    fn goal(&self) -> Goal {
+    fn goal(&self) -> PhaseEnd {
         match self.iterations {
-            0 => Goal::Time(self.duration),
-            iterations => Goal::Operations(iterations),
+            0 => PhaseEnd::Time(self.duration),
+            iterations => PhaseEnd::Operations(iterations),
         }
     }
 }
@@ -221,7 +221,7 @@ impl Pace {
     }
 }
 
-impl Goal {
+impl PhaseEnd {
     /// Whether an operation that begins then is one too many.
     fn is_past(self, due: Duration) -> bool {
         matches!(self, Self::Time(duration) if due >= duration)
@@ -249,21 +249,26 @@ impl<'a> Course<'a> {
     }
 
     /// How many operations a thread still has to end; 0 if it is done.
-    fn wanted(&self, goal: Goal, tally: &Tally) -> u64 {
+    fn wanted(&self, goal: PhaseEnd, tally: &ThreadCount) -> u64 {
         if self.is_over() {
             return 0;
         }
         match goal {
-            Goal::Time(duration) if tally.last >= duration && tally.operations > 0 => 0,
-            Goal::Time(_) => u64::MAX,
-            Goal::Operations(operations) => operations.saturating_sub(tally.operations),
+            PhaseEnd::Time(duration) if tally.last >= duration && tally.operations > 0 => 0,
+            PhaseEnd::Time(_) => u64::MAX,
+            PhaseEnd::Operations(operations) => operations.saturating_sub(tally.operations),
         }
     }
 
-    fn run(&self, worker: &mut dyn Worker, goal: Goal, pace: Pace) -> Result<Tally, BenchError> {
+    fn run(
+        &self,
+        worker: &mut dyn Worker,
+        goal: PhaseEnd,
+        pace: Pace,
+    ) -> Result<ThreadCount, BenchError> {
         let start = self.gate.pass();
-        let mut tally = Tally::default();
-        let count = |tally: &mut Tally, step: Step| {
+        let mut tally = ThreadCount::default();
+        let count = |tally: &mut ThreadCount, step: Step| {
             tally.operations += 1;
             tally.units += step.units;
             tally.corrupt += step.corrupt;
@@ -291,7 +296,7 @@ impl<'a> Course<'a> {
         while let Some(step) = worker.drain()? {
             count(&mut tally, step);
         }
-        if let (Goal::Time(duration), false) = (goal, worker.is_done()) {
+        if let (PhaseEnd::Time(duration), false) = (goal, worker.is_done()) {
             tally.overdue = pace.due_before(duration).saturating_sub(tally.operations);
         }
         Ok(tally)
@@ -340,7 +345,7 @@ pub(crate) fn drive_metered<W: Worker>(
 ) -> Result<Measured, BenchError> {
     let every = (span.duration / SAMPLES_PER_ROW).clamp(SAMPLE_MIN, SAMPLE_MAX);
     if !span.warm_up.is_zero() {
-        let warm_up = Goal::Time(span.warm_up);
+        let warm_up = PhaseEnd::Time(span.warm_up);
         phase(workers, (warm_up, span.every), stop, Sampler::new(every, &Vec::new))?;
     }
     phase(workers, (span.goal(), span.every), stop, Sampler::new(every, meter))
@@ -349,7 +354,7 @@ pub(crate) fn drive_metered<W: Worker>(
 /// Runs all threads until each has reached the goal and has nothing in flight.
 fn phase<W: Worker>(
     workers: &mut [W],
-    goal: (Goal, Duration),
+    goal: (PhaseEnd, Duration),
     stop: &Stop,
     sampler: Sampler<'_>,
 ) -> Result<Measured, BenchError> {
@@ -363,10 +368,10 @@ fn phase<W: Worker>(
 
 fn run_threads<'m, W: Worker>(
     workers: &mut [W],
-    (goal, every): (Goal, Duration),
+    (goal, every): (PhaseEnd, Duration),
     course: &Course<'_>,
     mut sampler: Sampler<'m>,
-) -> (Vec<Result<Tally, BenchError>>, Sampler<'m>) {
+) -> (Vec<Result<ThreadCount, BenchError>>, Sampler<'m>) {
     thread::scope(|scope| {
         let (ended, all_ended) = channel::<()>();
         let count = workers.len();
@@ -406,10 +411,10 @@ fn run_threads<'m, W: Worker>(
 }
 
 fn sum(
-    tallies: Vec<Result<Tally, BenchError>>,
+    tallies: Vec<Result<ThreadCount, BenchError>>,
     mut sampler: Sampler<'_>,
 ) -> Result<Measured, BenchError> {
-    let mut all = Tally::default();
+    let mut all = ThreadCount::default();
     for tally in tallies {
         let tally = tally?;
         all.operations += tally.operations;

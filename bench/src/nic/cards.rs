@@ -11,12 +11,12 @@ use crate::sample::Spread;
 
 /// Which of a card's bytes belong to a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct LoadDirections {
     reads: bool,
     writes: bool,
 }
 
-impl Counted {
+impl LoadDirections {
     /// For an operation. If bytes are compared, each write is read back: beside writes that is no
     /// load at all, and of a mixed load it is as many bytes as were written.
     pub(super) fn of(operation: &str, verify: bool) -> Self {
@@ -47,7 +47,7 @@ impl Counted {
 /// with one RDMA device all of them.
 pub(super) fn rows(
     cell: &Cell<'_>,
-    counted: Counted,
+    counted: LoadDirections,
     measured: &Measured,
     named: &[String],
 ) -> Vec<Row> {

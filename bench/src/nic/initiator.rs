@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal as _, stderr};
 
-use super::cards::{self, Counted};
+use super::cards::{self, LoadDirections};
 use super::settings::NicSettings;
 use crate::ends::mover::Mover;
 use crate::error::BenchError;
@@ -31,7 +31,7 @@ pub(super) fn take_rows<M: Mover>(
                 unit: RateUnit::Bytes,
             };
             let measured = load(mover, local, settings, operation, *bytes, stop)?;
-            let counted = Counted::of(operation, settings.load.verify);
+            let counted = LoadDirections::of(operation, settings.load.verify);
             let cards = cards::rows(&cell, counted, &measured, &named);
             report.warnings.extend(cards::lagging(&cards));
             report.rows.extend(cards);

@@ -8,7 +8,7 @@
 pub(super) fn make(requests: usize, seed: u64) -> Vec<Vec<u64>> {
     let mut random = Xorshift(seed);
     let mut next_block = 8;
-    let mut open: Vec<Conversation> = Vec::new();
+    let mut open: Vec<Dialogue> = Vec::new();
     let mut made = Vec::with_capacity(requests);
     while made.len() < requests {
         let mut conversation = if open.len() > 200 && random.below(100) < 55 {
@@ -16,7 +16,7 @@ pub(super) fn make(requests: usize, seed: u64) -> Vec<Vec<u64>> {
             let back = random.below(open.len() as u64).min(random.below(open.len() as u64));
             open.remove(open.len() - 1 - back as usize)
         } else {
-            Conversation::start(&mut random)
+            Dialogue::start(&mut random)
         };
         for _ in 0..2 + random.below(20) {
             conversation.blocks.push(next_block);
@@ -31,12 +31,12 @@ pub(super) fn make(requests: usize, seed: u64) -> Vec<Vec<u64>> {
     made
 }
 
-struct Conversation {
+struct Dialogue {
     blocks: Vec<u64>,
     turns_left: u64,
 }
 
-impl Conversation {
+impl Dialogue {
     fn start(random: &mut Xorshift) -> Self {
         let turns_left = if random.below(100) < 60 { 1 } else { 3 + random.below(8) };
         Self { blocks: (0..1 + random.below(3)).collect(), turns_left }

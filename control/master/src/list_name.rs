@@ -1,7 +1,7 @@
 //! The lists of replicas in the order of their eviction. Invariant: a replica is in one of them, or
 //! in none.
 
-use crate::policy::{KINDS, Kind};
+use crate::policy::{KINDS, ObjectKind};
 
 /// One of the lists of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,8 @@ impl ListName {
                 1 => LeasePhase::Probed,
                 _ => LeasePhase::Read,
             };
-            let class = if at / 3 < KINDS { Class::Plain(Kind::at(at / 3)) } else { Class::Pinned };
+            let class =
+                if at / 3 < KINDS { Class::Plain(ObjectKind::at(at / 3)) } else { Class::Pinned };
             all[at] = Self::Evictable(class, phase);
             at += 1;
         }
@@ -59,19 +60,19 @@ impl ListName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// As much as the policy says of its kind.
-    Plain(Kind),
+    Plain(ObjectKind),
     /// Soft-pinned.
     Pinned,
 }
 
 impl Class {
-    pub(crate) fn of(pinned: bool, kind: Kind) -> Self {
+    pub(crate) fn of(pinned: bool, kind: ObjectKind) -> Self {
         if pinned { Self::Pinned } else { Self::Plain(kind) }
     }
 
     /// All that are not pinned.
     pub(crate) fn plain() -> impl Iterator<Item = Self> {
-        Kind::all().map(Self::Plain)
+        ObjectKind::all().map(Self::Plain)
     }
 
     fn index(self) -> usize {

@@ -1,7 +1,7 @@
 //! The record of one key: its complete replicas, leases and flags.
 //! Invariant: `first` chains the complete replicas; an object without any has an unfinished put.
 
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::slab::NONE;
 
 /// At so many readers they are counted no more.
@@ -118,11 +118,11 @@ impl Object {
     }
 
     /// What tells how soon it may be asked for again.
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::at(usize::from(self.readers_and_kind >> KIND_SHIFT))
+    pub(crate) fn kind(&self) -> ObjectKind {
+        ObjectKind::at(usize::from(self.readers_and_kind >> KIND_SHIFT))
     }
 
-    pub(crate) fn set_kind(&mut self, kind: Kind) {
+    pub(crate) fn set_kind(&mut self, kind: ObjectKind) {
         self.readers_and_kind = self.readers() | (kind.index() as u16) << KIND_SHIFT;
     }
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn readers_and_the_kind_do_not_touch_each_other() {
         let mut object = Object::new(b"key", 1);
-        for kind in Kind::all() {
+        for kind in ObjectKind::all() {
             object.set_kind(kind);
             object.set_readers(0);
             (0..3).for_each(|_| object.grant(0, 10));

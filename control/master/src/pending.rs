@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use perigee_schemas::PartLayout;
 
 use crate::placement::SoftPin;
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::slab::Slab;
 use crate::slab_list::{Neighbours, SlabList};
 
@@ -36,7 +36,7 @@ pub(crate) struct Pending {
     /// The pins at its start; used if nothing is left to replace at its end.
     pub(crate) replaces: Pins,
     /// Of the object, if it is new.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ObjectKind,
     /// How the object is cut, if it is written in parts.
     pub(crate) layout: Option<PartLayout>,
 }
@@ -273,7 +273,7 @@ mod tests {
 
     fn put(generation: u64, started_ms: u64) -> Pending {
         Pending {
-            kind: Kind::default(),
+            kind: ObjectKind::default(),
             name: PutName { client: 1, generation },
             started_ms,
             first: generation as u32,

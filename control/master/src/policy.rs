@@ -16,8 +16,8 @@ mod sample;
 use adaptive::Adaptive;
 use lru::Lru;
 
-pub(crate) use eviction_policy::{Access, EvictionPolicy};
-pub(crate) use kind::{KINDS, Kind};
+pub(crate) use eviction_policy::{EvictionPolicy, KeyAccess};
+pub(crate) use kind::{KINDS, ObjectKind};
 
 /// Which policy a shard follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -306,10 +306,10 @@ impl std::ops::Index<u32> for Replicas {
 mod tests {
     use super::*;
     use crate::list_name::{Class, LeasePhase};
-    use crate::policy::Kind;
+    use crate::policy::ObjectKind;
     use crate::settings::ShardSettings;
 
-    const FREE: ListName = ListName::Evictable(Class::Plain(Kind::at(0)), LeasePhase::Free);
+    const FREE: ListName = ListName::Evictable(Class::Plain(ObjectKind::at(0)), LeasePhase::Free);
 
     fn in_segments(segments: u32) -> Replicas {
         let mut replicas = Replicas::new(Generations::new(&ShardSettings::default()));

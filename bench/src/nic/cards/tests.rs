@@ -4,7 +4,7 @@ use super::*;
 use crate::load::latency::Recorder;
 use crate::report::RateUnit;
 
-const ALL: Counted = Counted { reads: true, writes: true };
+const ALL: LoadDirections = LoadDirections { reads: true, writes: true };
 
 /// A load of 2 seconds with operations of 100 bytes; `marks` has what each card had written, at
 /// equal times.
@@ -115,7 +115,7 @@ fn bytes_that_are_read_to_be_compared_belong_to_no_row() {
         // 30 were written, read back, and 40 read beside that.
         ("mixed", true, 70),
     ] {
-        let counted = Counted::of(operation, verify);
+        let counted = LoadDirections::of(operation, verify);
         assert_eq!(counted.bytes(&card), bytes, "{operation} {verify}");
     }
 }

@@ -10,18 +10,18 @@
 use crate::limits::{GHOST_WINDOW, LEARN_ACCESSES_MIN, SAMPLE_KEYS, SAMPLE_REACH};
 
 use super::curves::Curves;
-use super::eviction_policy::{Access, EvictionPolicy, worth_by_age};
+use super::eviction_policy::{EvictionPolicy, KeyAccess, worth_by_age};
 use super::ghosts::Ghosts;
-use super::guard::Guard;
-use super::kind::Kind;
-use super::sample::Sample;
+use super::guard::LruGuard;
+use super::kind::ObjectKind;
+use super::sample::AgeSample;
 
 #[derive(Debug)]
 pub(super) struct Adaptive {
     ghosts: Ghosts,
-    sample: Sample,
+    sample: AgeSample,
     curves: Box<Curves>,
-    guard: Guard,
+    guard: LruGuard,
     /// One key of `1 << thinning` is in the sample.
     thinning: u32,
     /// Accesses of the sample until the curves are drawn again.
@@ -32,9 +32,9 @@ impl Adaptive {
     pub(super) fn new() -> Self {
         Self {
             ghosts: Ghosts::new(),
-            sample: Sample::new(),
+            sample: AgeSample::new(),
             curves: Curves::new(),
-            guard: Guard::new(),
+            guard: LruGuard::new(),
             thinning: 0,
             until_learned: LEARN_ACCESSES_MIN,
         }
@@ -51,7 +51,7 @@ impl Adaptive {
         if self.thinning > 0 && reached >> self.thinning < SAMPLE_KEYS / 8 {
             // Most objects went at once. So few would teach noise, and a larger sample cannot be
             // made of a smaller one.
-            (self.sample, self.thinning) = (Sample::new(), 0);
+            (self.sample, self.thinning) = (AgeSample::new(), 0);
         }
         while reached >> self.thinning > SAMPLE_KEYS {
             self.thinning += 1;
@@ -67,8 +67,8 @@ impl Adaptive {
 }
 
 impl EvictionPolicy for Adaptive {
-    fn accessed(&mut self, access: Access, objects: usize) {
-        let Access { hash, kind, hit, stamp, call } = access;
+    fn accessed(&mut self, access: KeyAccess, objects: usize) {
+        let KeyAccess { hash, kind, hit, stamp, call } = access;
         if !Self::is_sampled(hash, self.thinning) {
             return;
         }
@@ -92,16 +92,16 @@ impl EvictionPolicy for Adaptive {
         }
     }
 
-    fn evicted(&mut self, hash: u64, kind: Kind, objects: usize) {
+    fn evicted(&mut self, hash: u64, kind: ObjectKind, objects: usize) {
         self.ghosts.remember(hash, kind.reads(), objects);
     }
 
-    fn take_returned(&mut self, hash: u64, objects: usize) -> Option<Kind> {
+    fn take_returned(&mut self, hash: u64, objects: usize) -> Option<ObjectKind> {
         let reads = self.ghosts.take(hash, objects.saturating_mul(GHOST_WINDOW))?;
-        Some(Kind::returned(reads))
+        Some(ObjectKind::returned(reads))
     }
 
-    fn worth(&self, kind: Kind, age: u64) -> u64 {
+    fn worth(&self, kind: ObjectKind, age: u64) -> u64 {
         if !self.guard.allows() {
             return worth_by_age(age);
         }

@@ -12,10 +12,10 @@
 use crate::limits::{CURVE_EVENTS_MAX, CURVE_PRIOR_RUNS};
 
 use super::ages::{BINS, bin, edge, part};
-use super::kind::{KINDS, Kind};
+use super::kind::{KINDS, ObjectKind};
 
 /// One number for each kind and age.
-type Table<T> = [[T; BINS]; KINDS];
+type ByKind<T> = [[T; BINS]; KINDS];
 
 /// Chance to come back within one bin that is believed before anything was seen.
 const CHANCE: f64 = 0.05;
@@ -55,11 +55,11 @@ impl Runs {
 #[derive(Debug)]
 pub(super) struct Curves {
     /// Keys that came back, by what they were and how old.
-    returned: Table<f32>,
+    returned: ByKind<f32>,
     /// Keys that were given up before they came back.
-    given_up: Table<f32>,
+    given_up: ByKind<f32>,
     runs: [Runs; KINDS],
-    worth: Table<f32>,
+    worth: ByKind<f32>,
 }
 
 impl Curves {
@@ -72,32 +72,33 @@ impl Curves {
     }
 
     /// A key of a kind came back.
-    pub(super) fn note_return(&mut self, kind: Kind, age: u64, call: u64) {
+    pub(super) fn note_return(&mut self, kind: ObjectKind, age: u64, call: u64) {
         self.returned[kind.index()][bin(age)] += 1.0;
         self.runs[kind.index()].note(call);
     }
 
     /// A key is looked at no longer.
-    pub(super) fn note_end(&mut self, kind: Kind, age: u64) {
+    pub(super) fn note_end(&mut self, kind: ObjectKind, age: u64) {
         self.given_up[kind.index()][bin(age)] += 1.0;
     }
 
     /// Chance to come back per touch that an object costs its place.
-    pub(super) fn worth(&self, kind: Kind, age: u64) -> f32 {
+    pub(super) fn worth(&self, kind: ObjectKind, age: u64) -> f32 {
         let (worth, at) = (&self.worth[kind.index()], bin(age).min(BINS - 2));
         let part = part(at, age);
         worth[at] * (1.0 - part) + worth[at + 1] * part
     }
 
     /// Draws the curves again; `waiting` are the keys that have not come back yet, with their ages.
-    pub(super) fn learn(&mut self, waiting: impl Iterator<Item = (Kind, u64)>) {
+    pub(super) fn learn(&mut self, waiting: impl Iterator<Item = (ObjectKind, u64)>) {
         let mut seen = self.given_up;
         for (kind, age) in waiting {
             seen[kind.index()][bin(age)] += 1.0;
         }
         let at_risk = at_risk(&seen, &self.returned);
         let lengths = Lengths::of(&self.runs);
-        let mut factors: [f64; KINDS] = std::array::from_fn(|at| factor_at_start(Kind::at(at)));
+        let mut factors: [f64; KINDS] =
+            std::array::from_fn(|at| factor_at_start(ObjectKind::at(at)));
         let mut shape = [0.0; BINS];
         for _ in 0..3 {
             shape = self.shape(&at_risk, &factors, lengths.all);
@@ -106,19 +107,18 @@ impl Curves {
         for kind in 0..KINDS {
             let of_shape = shape.map(|chance| chance * factors[kind]);
             let weight = OWN_RUNS * lengths.of_kind[kind];
-            let own =
-                smoothed(&self.returned[kind], &at_risk[kind], &of_shape, weight, Before::One);
+            let own = smoothed(&self.returned[kind], &at_risk[kind], &of_shape, weight, Prior::One);
             self.worth[kind] =
                 best_rates(&std::array::from_fn(|at| (of_shape[at] * own[at]).min(CHANCE_MAX)));
         }
-        let is_seen = |kind: &Kind| kind.is_continued() && at_risk[kind.index()][0] > 0.0;
-        let any_continued = Kind::all().any(|kind| is_seen(&kind));
+        let is_seen = |kind: &ObjectKind| kind.is_continued() && at_risk[kind.index()][0] > 0.0;
+        let any_continued = ObjectKind::all().any(|kind| is_seen(&kind));
         self.keep_heads(any_continued);
         self.halve_if_full();
     }
 
     /// The chance at each age that all kinds share.
-    fn shape(&self, at_risk: &Table<f64>, factors: &[f64; KINDS], run_length: f64) -> [f64; BINS] {
+    fn shape(&self, at_risk: &ByKind<f64>, factors: &[f64; KINDS], run_length: f64) -> [f64; BINS] {
         let (mut returned, mut expected) = ([0.0_f32; BINS], [0.0_f64; BINS]);
         for kind in 0..KINDS {
             for at in 0..BINS {
@@ -130,14 +130,14 @@ impl Curves {
         let all: f64 = returned.iter().map(|count| f64::from(*count)).sum();
         let level = (all + weight * CHANCE) / (expected.iter().sum::<f64>() + weight);
         let widths: [f64; BINS] = std::array::from_fn(|at| level * log_width(at));
-        let own = smoothed(&returned, &expected, &widths, weight * level, Before::Neighbour);
+        let own = smoothed(&returned, &expected, &widths, weight * level, Prior::Neighbour);
         std::array::from_fn(|at| widths[at] * own[at])
     }
 
     /// How much sooner or later than all others each kind comes back.
     fn factors(
         &self,
-        at_risk: &Table<f64>,
+        at_risk: &ByKind<f64>,
         shape: &[f64; BINS],
         lengths: &Lengths,
     ) -> [f64; KINDS] {
@@ -149,14 +149,14 @@ impl Curves {
             std::array::from_fn(|kind| f64::from(self.returned[kind].iter().sum::<f32>()));
         // Kinds that were read equally often help each other out.
         let (mut of_reads, mut expected_of_reads) = ([0.0; 4], [0.0; 4]);
-        for kind in Kind::all().filter(|kind| !kind.is_last()) {
+        for kind in ObjectKind::all().filter(|kind| !kind.is_last()) {
             let (at, reads) = (kind.index(), usize::from(kind.reads()));
             of_reads[reads] += returned[at];
             expected_of_reads[reads] += factor_at_start(kind) * expected[at];
         }
         let weight = FACTOR_RUNS * lengths.all;
         std::array::from_fn(|at| {
-            let kind = Kind::at(at);
+            let kind = ObjectKind::at(at);
             let reads = usize::from(kind.reads());
             let group = (of_reads[reads] + weight) / (expected_of_reads[reads] + weight);
             let start = factor_at_start(kind) * if kind.is_last() { 1.0 } else { group };
@@ -168,19 +168,20 @@ impl Curves {
     /// Sees to it that the head of a prompt is worth no less than what was stored behind it: blocks
     /// without their head are of no use.
     fn keep_heads(&mut self, any_continued: bool) {
-        let is_behind = |kind: &Kind| match any_continued {
+        let is_behind = |kind: &ObjectKind| match any_continued {
             true => kind.is_continued(),
             false => kind.reads() == 0 && !kind.is_last(),
         };
         for at in 0..BINS {
-            let behind = Kind::all().filter(is_behind).map(|kind| self.worth[kind.index()][at]);
+            let behind =
+                ObjectKind::all().filter(is_behind).map(|kind| self.worth[kind.index()][at]);
             let mut least = behind.fold(0.0, f32::max);
             for reads in 0..3 {
-                let head = &mut self.worth[Kind::returned(reads).index()][at];
+                let head = &mut self.worth[ObjectKind::returned(reads).index()][at];
                 *head = head.max(least);
                 least = *head;
             }
-            for kind in Kind::all().filter(|kind| kind.reads() == 0) {
+            for kind in ObjectKind::all().filter(|kind| kind.reads() == 0) {
                 let new = &mut self.worth[kind.index()][at];
                 *new = new.min(least);
             }
@@ -198,7 +199,7 @@ impl Curves {
 }
 
 /// The factor of a kind before anything was seen.
-fn factor_at_start(kind: Kind) -> f64 {
+fn factor_at_start(kind: ObjectKind) -> f64 {
     match (kind.is_last(), kind.reads()) {
         (true, _) => 0.1,
         (false, 0) => 1.0,
@@ -216,7 +217,7 @@ impl Lengths {
     fn of(runs: &[Runs; KINDS]) -> Self {
         let length = |squares: f64, lengths: f64| (squares / (lengths + 1.0)).max(1.0);
         let of_kind = std::array::from_fn(|at| {
-            let start = if Kind::at(at).is_last() { 1.0 } else { CURVE_PRIOR_RUNS };
+            let start = if ObjectKind::at(at).is_last() { 1.0 } else { CURVE_PRIOR_RUNS };
             length(runs[at].squares + start, runs[at].lengths)
         });
         let squares: f64 = runs.iter().map(|run| run.squares).sum();
@@ -226,7 +227,7 @@ impl Lengths {
 }
 
 /// How many keys of each kind reached an age without coming back before.
-fn at_risk(seen: &Table<f32>, returned: &Table<f32>) -> Table<f64> {
+fn at_risk(seen: &ByKind<f32>, returned: &ByKind<f32>) -> ByKind<f64> {
     let mut table = [[0.0; BINS]; KINDS];
     for kind in 0..KINDS {
         let mut older = 0.0;
@@ -241,7 +242,7 @@ fn at_risk(seen: &Table<f32>, returned: &Table<f32>) -> Table<f64> {
 
 /// What is believed of an age of which little was seen.
 #[derive(Clone, Copy)]
-enum Before {
+enum Prior {
     /// As much as expected comes back.
     One,
     /// It is as with the age before.
@@ -255,7 +256,7 @@ fn smoothed(
     at_risk: &[f64; BINS],
     chances: &[f64; BINS],
     weight: f64,
-    before: Before,
+    before: Prior,
 ) -> [f64; BINS] {
     let mut last = 1.0;
     std::array::from_fn(|at| {
@@ -266,7 +267,7 @@ fn smoothed(
             expected += share * at_risk[near] * chances[near];
         }
         let found = here / expected;
-        if let Before::Neighbour = before {
+        if let Prior::Neighbour = before {
             last = found;
         }
         found

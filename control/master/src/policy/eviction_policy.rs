@@ -3,14 +3,14 @@
 
 use std::fmt::Debug;
 
-use super::kind::Kind;
+use super::kind::ObjectKind;
 
 /// One access to a key of a shard.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
+pub(crate) struct KeyAccess {
     pub(crate) hash: u64,
     /// Of the object from now on.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ObjectKind,
     /// The shard had it.
     pub(crate) hit: bool,
     /// Stamp of the access.
@@ -22,18 +22,18 @@ pub(crate) struct Access {
 /// A policy of one shard; `objects` is how many objects the shard has.
 pub(crate) trait EvictionPolicy: Debug + Send {
     /// A key is read, or a writer stores it or finds it stored.
-    fn accessed(&mut self, access: Access, objects: usize);
+    fn accessed(&mut self, access: KeyAccess, objects: usize);
 
     /// The last replica of a key is evicted.
-    fn evicted(&mut self, hash: u64, kind: Kind, objects: usize);
+    fn evicted(&mut self, hash: u64, kind: ObjectKind, objects: usize);
 
     /// The kind of a key that is stored, if it was evicted so recently that it counts as read;
     /// forgets it.
-    fn take_returned(&mut self, hash: u64, objects: usize) -> Option<Kind>;
+    fn take_returned(&mut self, hash: u64, objects: usize) -> Option<ObjectKind>;
 
     /// What an object of a kind is worth that was touched so many touches ago. The least goes
     /// first.
-    fn worth(&self, kind: Kind, age: u64) -> u64;
+    fn worth(&self, kind: ObjectKind, age: u64) -> u64;
 
     /// Panics unless its records are within their bounds.
     fn check(&self) {}

@@ -5,7 +5,7 @@ use crate::limits::{GUARD_DEVIATIONS, GUARD_PAUSE_GROWTH, GUARD_PAUSE_MAX, GUARD
 
 /// Hits of a sample of the keys, in the shard and in a least recently used cache.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct LruGuard {
     call: u64,
     /// Lead of the shard within this call, and before, and the sum of its squares by call.
     of_call: f64,
@@ -17,7 +17,7 @@ pub(super) struct Guard {
     rooms: u64,
 }
 
-impl Guard {
+impl LruGuard {
     pub(super) fn new() -> Self {
         let (of_call, lead, squares) = (0.0, 0.0, 0.0);
         Self { call: 0, of_call, lead, squares, pause: 0, rooms: GUARD_PAUSE_GROWTH }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     /// Notes outcomes, one a call, and says whether the learned order is allowed at the end.
-    fn play(guard: &mut Guard, outcomes: impl Iterator<Item = (bool, bool)>) -> bool {
+    fn play(guard: &mut LruGuard, outcomes: impl Iterator<Item = (bool, bool)>) -> bool {
         for (hit, lru_hit) in outcomes {
             guard.note(hit, lru_hit, guard.call + 1, 64);
         }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn an_order_that_loses_is_left_for_longer_each_time() {
-        let mut guard = Guard::new();
+        let mut guard = LruGuard::new();
         let mut pauses = Vec::new();
         for _ in 0..3 {
             while guard.allows() {
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn an_order_that_wins_or_does_as_well_stays() {
-        let mut guard = Guard::new();
+        let mut guard = LruGuard::new();
         assert!(play(&mut guard, (0..10_000).map(|at| (at % 3 != 0, at % 5 == 0))));
-        let mut guard = Guard::new();
+        let mut guard = LruGuard::new();
         assert!(play(&mut guard, (0..10_000).map(|at| (at % 2 == 0, at % 2 == 0))));
     }
 }

@@ -16,9 +16,9 @@ const ENDS_FROM_KEYS: usize = 4;
 
 /// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Kind(u8);
+pub(crate) struct ObjectKind(u8);
 
-impl Kind {
+impl ObjectKind {
     /// Of a group without reads.
     pub(crate) const GROUPED: Self = Self(2);
     /// Of what was read once.
@@ -86,23 +86,23 @@ mod tests {
         for keys in [0_usize, 1, 3, 4, 7, 64, 1_000_000] {
             for place in [0, keys / 2, keys.saturating_sub(1)] {
                 for continues in [false, true] {
-                    let kind = Kind::new(place, keys, continues);
+                    let kind = ObjectKind::new(place, keys, continues);
                     assert!(kind.index() < usize::from(READ) && kind.reads() == 0);
                     assert!(!kind.is_continued() || continues);
                 }
             }
         }
-        assert!(Kind::new(7, 8, true).is_last() && !Kind::new(0, 1, true).is_last());
+        assert!(ObjectKind::new(7, 8, true).is_last() && !ObjectKind::new(0, 1, true).is_last());
     }
 
     #[test]
     fn reads_are_counted_up_to_three() {
-        let mut kind = Kind::new(0, 1, false);
+        let mut kind = ObjectKind::new(0, 1, false);
         for reads in [1, 2, 3, 3] {
             kind = kind.read();
-            assert_eq!((kind.reads(), kind), (reads, Kind::returned(reads - 1)));
+            assert_eq!((kind.reads(), kind), (reads, ObjectKind::returned(reads - 1)));
         }
         assert_eq!(kind.index(), KINDS - 1);
-        assert_eq!(Kind::default().read(), Kind::READ);
+        assert_eq!(ObjectKind::default().read(), ObjectKind::READ);
     }
 }

@@ -8,31 +8,31 @@ use hashbrown::HashMap;
 use crate::limits::SAMPLE_KEYS;
 use crate::slab::NONE;
 
-use super::kind::Kind;
+use super::kind::ObjectKind;
 
 /// What the sample knew of a key.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
-    pub(super) kind: Kind,
+pub(super) struct SampledKey {
+    pub(super) kind: ObjectKind,
     pub(super) stamp: u64,
     /// A least recently used cache would have it.
     pub(super) in_lru: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct SampledEntry {
     hash: u64,
     stamp: u64,
     newer: u32,
     older: u32,
-    kind: Kind,
+    kind: ObjectKind,
     in_lru: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct AgeSample {
     at: HashMap<u64, u32>,
-    entries: Vec<Entry>,
+    entries: Vec<SampledEntry>,
     newest: u32,
     oldest: u32,
     /// The oldest that a least recently used cache has.
@@ -40,7 +40,7 @@ pub(super) struct Sample {
     in_lru: usize,
 }
 
-impl Sample {
+impl AgeSample {
     pub(super) fn new() -> Self {
         let (at, entries) = (HashMap::new(), Vec::new());
         Self { at, entries, newest: NONE, oldest: NONE, edge: NONE, in_lru: 0 }
@@ -51,18 +51,18 @@ impl Sample {
     }
 
     /// All that it knows.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Seen> {
-        self.entries.iter().map(Entry::seen)
+    pub(super) fn iter(&self) -> impl Iterator<Item = SampledKey> {
+        self.entries.iter().map(SampledEntry::seen)
     }
 
     /// Takes a key out.
-    pub(super) fn take(&mut self, hash: u64) -> Option<Seen> {
+    pub(super) fn take(&mut self, hash: u64) -> Option<SampledKey> {
         let at = self.at.remove(&hash)?;
         Some(self.remove(at))
     }
 
     /// Takes the oldest out if there are too many.
-    pub(super) fn take_surplus(&mut self) -> Option<Seen> {
+    pub(super) fn take_surplus(&mut self) -> Option<SampledKey> {
         if self.len() <= SAMPLE_KEYS {
             return None;
         }
@@ -72,10 +72,10 @@ impl Sample {
 
     /// Adds a key that is not in it as the newest; a least recently used cache has room for `room`
     /// of the sample.
-    pub(super) fn add(&mut self, hash: u64, kind: Kind, stamp: u64, room: usize) {
+    pub(super) fn add(&mut self, hash: u64, kind: ObjectKind, stamp: u64, room: usize) {
         let at = self.entries.len() as u32;
         let older = self.newest;
-        self.entries.push(Entry { hash, stamp, newer: NONE, older, kind, in_lru: true });
+        self.entries.push(SampledEntry { hash, stamp, newer: NONE, older, kind, in_lru: true });
         self.link_neighbours(at);
         let before = self.at.insert(hash, at);
         debug_assert!(before.is_none(), "it is not in the sample");
@@ -99,8 +99,8 @@ impl Sample {
         }
     }
 
-    fn remove(&mut self, at: u32) -> Seen {
-        let Entry { newer, older, in_lru, .. } = self.entries[at as usize];
+    fn remove(&mut self, at: u32) -> SampledKey {
+        let SampledEntry { newer, older, in_lru, .. } = self.entries[at as usize];
         match newer {
             NONE => self.newest = older,
             newer => self.entries[newer as usize].older = older,
@@ -127,7 +127,7 @@ impl Sample {
 
     /// Has the neighbours of an entry, or the ends of the list, name it.
     fn link_neighbours(&mut self, at: u32) {
-        let Entry { newer, older, .. } = self.entries[at as usize];
+        let SampledEntry { newer, older, .. } = self.entries[at as usize];
         match newer {
             NONE => self.newest = at,
             newer => self.entries[newer as usize].older = at,
@@ -156,9 +156,9 @@ impl Sample {
     }
 }
 
-impl Entry {
-    fn seen(&self) -> Seen {
-        Seen { kind: self.kind, stamp: self.stamp, in_lru: self.in_lru }
+impl SampledEntry {
+    fn seen(&self) -> SampledKey {
+        SampledKey { kind: self.kind, stamp: self.stamp, in_lru: self.in_lru }
     }
 }
 
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn the_newest_are_what_a_least_recently_used_cache_has() {
-        let mut sample = Sample::new();
+        let mut sample = AgeSample::new();
         let mut access = |hash: u64, stamp: u64| {
             let seen = sample.take(hash);
-            sample.add(hash, Kind::READ, stamp, 3);
+            sample.add(hash, ObjectKind::READ, stamp, 3);
             sample.check();
             seen.is_some_and(|seen| seen.in_lru)
         };
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_when_there_are_too_many() {
-        let mut sample = Sample::new();
+        let mut sample = AgeSample::new();
         let keys = SAMPLE_KEYS as u64 + 10;
         for hash in 0..keys {
-            sample.add(hash, Kind::default(), hash, 100);
+            sample.add(hash, ObjectKind::default(), hash, 100);
             let gone = sample.take_surplus();
             let expected = hash.checked_sub(SAMPLE_KEYS as u64);
             assert_eq!(gone.map(|gone| gone.stamp), expected);

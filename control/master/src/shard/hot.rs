@@ -8,7 +8,7 @@ use crate::departures::DepartureCause;
 use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, HEAT_ROOM_RATIO, WISHES_MAX};
 use crate::list_name::{Class, ListName};
 use crate::object::Flags;
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::tenant::TenantLane;
 use crate::wishes::Cause;
 
@@ -108,7 +108,8 @@ impl KeyShard {
         let replica = self.replicas.oldest(lane, ListName::Extra);
         let object = self.keys.get(self.replicas.get(replica)?.object)?;
         let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
-        (!is_read || !need.is_put()).then_some(Victim::first(Class::Plain(Kind::at(0)), replica))
+        (!is_read || !need.is_put())
+            .then_some(Victim::first(Class::Plain(ObjectKind::at(0)), replica))
     }
 
     /// Evicts a replica that was made for heat; its key is not given another one soon.

@@ -6,7 +6,7 @@
 use crate::group::MemberCounts;
 use crate::list_name::{Class, LeasePhase, ListName};
 use crate::object::Flags;
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -103,7 +103,7 @@ impl KeyShard {
             return Some(ListName::Held);
         }
         let seen = &group.seen;
-        let kind = if seen.hit { Kind::READ } else { Kind::GROUPED };
+        let kind = if seen.hit { ObjectKind::READ } else { ObjectKind::GROUPED };
         let class = Class::of(seen.counts.soft_pinned > 0, kind);
         let phase = self.phase(seen.read_end_ms, seen.probe_end_ms);
         Some(ListName::Evictable(class, phase))

@@ -9,7 +9,7 @@ use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
 use crate::pending::{Pending, Pins, PutName};
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::slab::NONE;
 use crate::tenant::SHARED;
 
@@ -21,7 +21,7 @@ use super::space::Reuse;
 /// What a put has beside its place.
 struct Opened {
     replaces: Pins,
-    kind: Kind,
+    kind: ObjectKind,
     layout: Option<PartLayout>,
 }
 
@@ -99,9 +99,9 @@ impl KeyShard {
     }
 
     /// The kind of a new object of a batch.
-    fn kind_at(&mut self, batch: &PutStart<'_>, at: usize, hash: u64) -> Kind {
+    fn kind_at(&mut self, batch: &PutStart<'_>, at: usize, hash: u64) -> ObjectKind {
         let (place, keys) = batch.place_of(at);
-        Kind::new(place, keys, self.continued.take(hash))
+        ObjectKind::new(place, keys, self.continued.take(hash))
     }
 
     /// Decides whether the key may be written, and clears an abandoned put away.

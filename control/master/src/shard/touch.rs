@@ -4,7 +4,7 @@
 use crate::list_name::ListName;
 
 use crate::object::Flags;
-use crate::policy::{Access, Kind};
+use crate::policy::{KeyAccess, ObjectKind};
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -35,20 +35,20 @@ impl KeyShard {
     }
 
     /// The kind of an object, or of its group.
-    pub(super) fn kind_of(&self, object: u32) -> Kind {
+    pub(super) fn kind_of(&self, object: u32) -> ObjectKind {
         let record = &self.keys[object];
         match self.groups.get(record.group) {
             None => record.kind(),
-            Some(group) if group.seen.hit => Kind::READ,
-            Some(_) => Kind::GROUPED,
+            Some(group) if group.seen.hit => ObjectKind::READ,
+            Some(_) => ObjectKind::GROUPED,
         }
     }
 
     /// Tells the policy of an access to an object that is of this kind from now on, and whether the
     /// shard had it.
-    pub(super) fn note_access(&mut self, object: u32, kind: Kind, hit: bool) {
+    pub(super) fn note_access(&mut self, object: u32, kind: ObjectKind, hit: bool) {
         let (hash, stamp) = (self.keys[object].hash(), self.clock.last());
-        let access = Access { hash, kind, hit, stamp, call: self.calls };
+        let access = KeyAccess { hash, kind, hit, stamp, call: self.calls };
         self.policy.accessed(access, self.keys.len());
     }
 

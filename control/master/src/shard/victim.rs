@@ -5,7 +5,7 @@
 
 use crate::limits::{COLD_AGE_FACTOR, FRESH_MS, GROUP_STEPS_MAX, VICTIM_STEPS_MAX};
 use crate::list_name::{Class, LeasePhase, ListName, PLAIN, PLAIN_READ};
-use crate::policy::Kind;
+use crate::policy::ObjectKind;
 use crate::recency::Recency;
 use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
@@ -13,7 +13,7 @@ use crate::tenant::{SHARED, TenantLane, TenantNumber};
 use super::KeyShard;
 
 /// The class of what is ready to go, whatever it was.
-const READY_CLASS: Class = Class::Plain(Kind::at(0));
+const READY_CLASS: Class = Class::Plain(ObjectKind::at(0));
 
 /// A replica that may be evicted. Smaller is evicted sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,11 @@
 //! Turns counters into rates.
 
 /// How far two readings are apart.
-pub(super) struct Pace {
+pub(super) struct ReadingGap {
     pub(super) seconds: f64,
 }
 
-impl Pace {
+impl ReadingGap {
     /// Per second; 0 for a counter that was not there before.
     pub(super) fn rate(&self, newer: u64, older: Option<u64>) -> f64 {
         match older {

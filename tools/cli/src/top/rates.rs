@@ -2,7 +2,7 @@
 
 mod links;
 
-use super::pace::Pace;
+use super::pace::ReadingGap;
 use super::table::{Table, TableCell, TableRow, View};
 use links::{links, slow};
 use perigee_agent::{DiskSeries, Distribution, NicSeries, Snapshot};
@@ -10,7 +10,7 @@ use perigee_agent::{DiskSeries, Distribution, NicSeries, Snapshot};
 /// The tables of all views.
 pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
     let seconds = (newer.monotonic_ns.saturating_sub(older.monotonic_ns)) as f64 / 1e9;
-    let pace = Pace { seconds };
+    let pace = ReadingGap { seconds };
     let rows = match view {
         View::Nics => nics(newer, older, &pace),
         View::Links => links(newer, older, &pace),
@@ -41,7 +41,7 @@ fn latency(newer: &Distribution, older: Option<&Distribution>) -> [TableCell; 2]
     [0.5, 0.99].map(|share| TableCell::time(quantile(&values, share)))
 }
 
-fn nics(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn nics(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let row = |nic: &NicSeries| {
         let same = |other: &&NicSeries| other.device == nic.device && other.port == nic.port;
         let before = older.nics.iter().find(same);
@@ -82,7 +82,7 @@ fn device_latency(device: &str, newer: &Snapshot, older: &Snapshot) -> [TableCel
     latency(&sum(newer), Some(&sum(older)))
 }
 
-fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn flows(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let rows = newer.flows.iter().map(|flow| {
         let before = older.flows.iter().find(|other| {
             (&other.device, &other.route, &other.direction, &other.program, &other.shard)
@@ -115,7 +115,7 @@ fn flows(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
 }
 
 /// Disks that keep objects.
-fn tier(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn tier(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let rows = newer.disks.iter().map(|disk| {
         let same = |other: &&DiskSeries| (other.pid, &other.path) == (disk.pid, &disk.path);
         let before = older.disks.iter().find(same);
@@ -146,7 +146,7 @@ fn tier(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     rows.collect()
 }
 
-fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn disks(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let rows = newer.blocks.iter().map(|disk| {
         let before = older
             .blocks
@@ -174,7 +174,7 @@ fn disks(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     rows.collect()
 }
 
-fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn shards(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let rows = newer.tasks.iter().map(|task| {
         let before = older
             .tasks
@@ -201,7 +201,7 @@ fn shards(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
     rows.collect()
 }
 
-fn probes(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+fn probes(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let rows = newer.sources.iter().map(|source| {
         let sum = |snapshot: &Snapshot| {
             let own = snapshot.probes.iter().filter(|probe| probe.probe == source.name);

@@ -2,12 +2,12 @@
 
 use super::*;
 
-const NEW: fn() -> Kind = || Kind::new(0, 1, false);
+const NEW: fn() -> ObjectKind = || ObjectKind::new(0, 1, false);
 
 #[test]
 fn at_the_start_a_read_counts_as_three_times_younger() {
     let curves = Curves::new();
-    let (new, read) = (NEW(), Kind::READ);
+    let (new, read) = (NEW(), ObjectKind::READ);
     for age in [4, 50, 1_000, 100_000] {
         assert!(curves.worth(new, age) > curves.worth(new, age * 2));
         assert!(curves.worth(new, age) < curves.worth(read, age * 2));
@@ -18,7 +18,7 @@ fn at_the_start_a_read_counts_as_three_times_younger() {
 #[test]
 fn what_comes_back_often_is_worth_more_than_what_does_not() {
     let mut curves = Curves::new();
-    let (long, short) = (Kind::new(0, 64, false), Kind::new(0, 4, false));
+    let (long, short) = (ObjectKind::new(0, 64, false), ObjectKind::new(0, 4, false));
     for call in 0..2_000 {
         curves.note_end(long, 5_000);
         match call % 2 {
@@ -43,14 +43,14 @@ fn what_still_waits_counts_too() {
 #[test]
 fn a_head_is_worth_no_less_than_what_is_behind_it() {
     let mut curves = Curves::new();
-    let behind = Kind::new(0, 8, true);
+    let behind = ObjectKind::new(0, 8, true);
     for call in 0..2_000 {
         curves.note_return(behind, 100, call);
-        curves.note_end(Kind::READ, 1_000);
+        curves.note_end(ObjectKind::READ, 1_000);
     }
     curves.learn(std::iter::empty());
     for age in [1, 10, 100, 1_000] {
-        let heads = [Kind::READ, Kind::returned(1), Kind::returned(2)];
+        let heads = [ObjectKind::READ, ObjectKind::returned(1), ObjectKind::returned(2)];
         let worth = heads.map(|kind| curves.worth(kind, age));
         assert!(curves.worth(behind, age) <= worth[0] && worth.is_sorted());
     }

@@ -7,7 +7,7 @@ use proptest::prelude::{Strategy, prop, prop_assert_eq, prop_oneof, proptest};
 
 use super::{LEASE_MS, Stage, settings};
 use crate::key::hash_key;
-use crate::policy::{Access, EvictionPolicy, Kind, PolicyName};
+use crate::policy::{EvictionPolicy, KeyAccess, ObjectKind, PolicyName};
 use crate::settings::ShardSettings;
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 struct Entry {
     stamp: u64,
-    kind: Kind,
+    kind: ObjectKind,
     /// The last call that granted a lease: 0 none, 1 a probe, 2 a read.
     lease: u8,
 }
@@ -70,7 +70,7 @@ impl Order {
 
     fn access(&mut self, key: usize, hit: bool, call: u64) {
         let (hash, kind, stamp) = (hash_of(key), self.kept[&key].kind, self.clock);
-        self.policy.accessed(Access { hash, kind, hit, stamp, call }, self.kept.len());
+        self.policy.accessed(KeyAccess { hash, kind, hit, stamp, call }, self.kept.len());
     }
 
     fn put(&mut self, key: usize, call: u64) {
@@ -82,19 +82,19 @@ impl Order {
         }
         self.clock += 1;
         let returned = self.policy.take_returned(hash_of(key), self.kept.len() + 1);
-        let kind = returned.unwrap_or(Kind::new(0, 1, false));
+        let kind = returned.unwrap_or(ObjectKind::new(0, 1, false));
         self.kept.insert(key, Entry { stamp: self.clock, kind, lease: 0 });
         self.access(key, false, call);
     }
 
     /// Of the oldest of each kind and lease the one goes that is worth least.
     fn evict(&mut self) {
-        let mut oldest: BTreeMap<(Kind, u8), (u64, usize)> = BTreeMap::new();
+        let mut oldest: BTreeMap<(ObjectKind, u8), (u64, usize)> = BTreeMap::new();
         for (key, entry) in &self.kept {
             let found = oldest.entry((entry.kind, entry.lease)).or_insert((entry.stamp, *key));
             *found = (*found).min((entry.stamp, *key));
         }
-        let worth = |((kind, _), (stamp, _)): &(&(Kind, u8), &(u64, usize))| {
+        let worth = |((kind, _), (stamp, _)): &(&(ObjectKind, u8), &(u64, usize))| {
             (self.policy.worth(*kind, self.clock - stamp), *kind)
         };
         let ((kind, _), (_, key)) = oldest.iter().min_by_key(worth).expect("the model is full");

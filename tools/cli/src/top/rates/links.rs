@@ -1,11 +1,11 @@
 //! Rows of links between a NIC and a peer, and of slow batches, with the peer's part.
 
-use crate::top::pace::Pace;
+use crate::top::pace::ReadingGap;
 use crate::top::table::{TableCell, TableRow};
 use perigee_agent::{LinkSeries, SlowBatchEntry, Snapshot};
 
 /// A row for each NIC and peer.
-pub(super) fn links(newer: &Snapshot, older: &Snapshot, pace: &Pace) -> Vec<TableRow> {
+pub(super) fn links(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Vec<TableRow> {
     let row = |link: &LinkSeries| {
         let same = |other: &&LinkSeries| (&other.device, &other.peer) == (&link.device, &link.peer);
         let before = older.links.iter().find(same);
