@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=${PACKAGES:-perigee-memory perigee-activity perigee-device perigee-reactor perigee-shard perigee-port perigee-mover
-    perigee-verbs perigee-rails perigee-transfer perigee-engine perigee-store}
+    perigee-verbs perigee-rdma perigee-rails perigee-ssd perigee-transfer perigee-engine perigee-store perigee-client}
 triple=$(rustc -vV | sed -n 's/^host: //p')
 runtime=$(find "$(rustc --print sysroot)/lib/rustlib/$triple/lib" -name 'librustc*_rt.asan.a' 2>/dev/null | head -1 || true)
 if [ -z "$runtime" ]; then

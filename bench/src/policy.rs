@@ -13,10 +13,12 @@ use crate::load::requests::read_trace;
 use crate::report::{Figure, FigureUnit, Report};
 use crate::run::{Run, Tool};
 use crate::stop::Stop;
+use call_cost::CallCost;
 use pool::{Pool, SHORT_LEASE_MS};
 use settings::{BELADY, EXAMPLES, PROGRAM, PolicySettings};
 
 mod belady;
+mod call_cost;
 mod conversations;
 mod pool;
 mod settings;
@@ -63,20 +65,24 @@ fn measure(
     }
     for pool in &settings.pools {
         let pool_blocks = pool.blocks(different);
-        let mut rates = Vec::with_capacity(settings.policies.len());
+        let (mut rates, mut taken) = (Vec::new(), Vec::new());
         for policy in &settings.policies {
             if stop.is_set() {
                 return Ok(());
             }
             let room = PoolSizes { pool_blocks, ssd_blocks };
-            let hits = hits(settings, *policy, room, requests)?;
+            let (hits, cost) = hits(settings, *policy, room, requests)?;
             let rate = hits as f64 / blocks.max(1) as f64;
             let name = format!("{}, {pool_blocks} blocks", policy.map_or(BELADY, word));
             report.figures.extend(costs(settings, &name, blocks - hits, requests.len()));
+            let calls = cost.map(|cost| cost.figures(&name, requests.len()));
+            report.figures.extend(calls.into_iter().flatten());
             report.figures.push(share(name, rate));
             rates.push((*policy, rate));
+            taken.extend(cost.map(|cost| (*policy, cost)));
         }
         report.figures.extend(gap(&rates, pool_blocks));
+        report.figures.extend(put_start_ratio(&taken, pool_blocks));
     }
     Ok(())
 }
@@ -112,14 +118,23 @@ fn hits(
     policy: Option<PolicyName>,
     room: PoolSizes,
     requests: &[Vec<u64>],
-) -> Result<usize, BenchError> {
+) -> Result<(usize, Option<CallCost>), BenchError> {
     let PoolSizes { pool_blocks, ssd_blocks } = room;
     let Some(policy) = policy else {
-        return Ok(belady::hits(requests, (pool_blocks + ssd_blocks) as usize));
+        return Ok((belady::hits(requests, (pool_blocks + ssd_blocks) as usize), None));
     };
     let mut pool = Pool::new(policy, &[pool_blocks], SHORT_LEASE_MS, settings.watermark_ratio);
     pool.add_ssd(ssd_blocks as usize);
-    requests.iter().map(|request| pool.request(request)).sum()
+    let hits = requests.iter().map(|request| pool.request(request)).sum::<Result<_, _>>()?;
+    Ok((hits, Some(pool.cost)))
+}
+
+/// What the adaptive policy adds to `put_start`.
+fn put_start_ratio(taken: &[(Option<PolicyName>, CallCost)], pool_blocks: u64) -> Option<Figure> {
+    let of = |wanted| taken.iter().find(|(policy, _)| *policy == Some(wanted)).map(|it| &it.1);
+    let (lru, adaptive) = (of(PolicyName::Lru)?, of(PolicyName::Adaptive)?);
+    let name = format!("put_start of adaptive against lru, {pool_blocks} blocks");
+    Some(adaptive.against(lru, &name))
 }
 
 /// How much of what the best possible order has over LRU the adaptive policy gets.

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from patches import FAULTS, ROOT, Mismatch, read_faults, regenerate, with_all
-from table import check_table, write_table
+from table import SEEDS, check_table, write_table
 
 SCRATCH = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "planted"
 TREE = SCRATCH / "tree"
@@ -191,7 +191,7 @@ def chosen_of(faults, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("faults", nargs="*", help="names; without any, all")
-    parser.add_argument("--seeds", type=int, default=200, help="seeds of a simulation (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds of a simulation (%(default)s)")
     parser.add_argument(
         "--check", action="store_true", help="only see whether all patches apply and have a row in README.md"
     )

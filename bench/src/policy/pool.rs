@@ -11,6 +11,7 @@ use perigee_schemas::extent::extent_bytes;
 
 use crate::error::BenchError;
 
+use super::call_cost::{CallCost, thread_time};
 use super::ssd::Ssd;
 
 /// Any size does: a shard counts bytes and looks at none.
@@ -33,6 +34,7 @@ pub(super) struct Pool {
     ssd: Ssd,
     /// What memory evicts, if there is a disk.
     evicted: Option<KeyEventQueue>,
+    pub(super) cost: CallCost,
 }
 
 impl Pool {
@@ -60,6 +62,7 @@ impl Pool {
             status: Vec::new(),
             ssd: Ssd::default(),
             evicted: None,
+            cost: CallCost::default(),
         }
     }
 
@@ -77,6 +80,7 @@ impl Pool {
     pub(super) fn request(&mut self, blocks: &[u64]) -> Result<usize, BenchError> {
         let names: Vec<String> = blocks.iter().map(|block| format!("block-{block}")).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+        let begun = thread_time()?;
         self.shard.exist(self.now_ms, &keys, &mut self.status);
         let in_memory: Vec<bool> = self.status.iter().map(|status| *status == 1).collect();
         let found = names.iter().zip(&in_memory).map(|(name, kept)| *kept || self.ssd.holds(name));
@@ -90,6 +94,7 @@ impl Pool {
         self.put(&written)?;
         self.now_ms += REQUEST_MS;
         self.shard.tick(self.now_ms, TICK_BUDGET);
+        self.cost.requests += thread_time()?.saturating_sub(begun);
         self.demote();
         Ok(run)
     }
@@ -119,7 +124,10 @@ impl Pool {
             upsert: false,
             effort: Effort::Last,
         };
+        let begun = thread_time()?;
         self.shard.put_start(self.now_ms, &batch, &mut self.placements);
+        self.cost.put_start += thread_time()?.saturating_sub(begun);
+        self.cost.put_keys += keys.len() as u64;
         let started = keys.iter().zip(&self.placements.status).filter(|(_, status)| **status == 0);
         let started: Vec<&[u8]> = started.map(|(key, _)| *key).collect();
         let locations = self.placements.locations.iter();

@@ -3,7 +3,7 @@
 //! [`Probes::load`] never fails as a whole: each [`Feature`] is on, or off with a reason and a
 //! remedy. The invariant: every attachment is a link of this process, so when it dies, however it
 //! dies, nothing stays attached.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod attachment;
 mod btf;
