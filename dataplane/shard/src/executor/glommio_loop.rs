@@ -4,8 +4,11 @@ use super::ExecutorStart;
 use super::error::ExecutorError;
 use crate::limits::{GLOMMIO_MEMORY_BYTES, GLOMMIO_RING_ENTRIES};
 use crate::tasks::TaskExecutor;
-use glommio::{LocalExecutorBuilder, Placement};
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
 use perigee_reactor::Backend;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 use std::time::Duration;
 
 /// When glommio's loop takes the tasks' turn away from them. It must not: if its timer has run out
@@ -17,16 +20,14 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 pub(super) fn serve(start: ExecutorStart) {
     let cpu = start.options.cpu;
     let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
-    let executor = LocalExecutorBuilder::new(placement)
+    let builder = LocalExecutorBuilder::new(placement)
         .name(&start.options.name)
         .preempt_timer(NEVER)
         .io_memory(GLOMMIO_MEMORY_BYTES)
-        .ring_depth(GLOMMIO_RING_ENTRIES)
-        .make();
-    let executor = match executor {
+        .ring_depth(GLOMMIO_RING_ENTRIES);
+    let executor = match make(builder) {
         Ok(executor) => executor,
         Err(error) => {
-            let error = ExecutorError::Glommio(error.to_string());
             let _ = start.ready.send(Err(error));
             return;
         }
@@ -41,6 +42,32 @@ pub(super) fn serve(start: ExecutorStart) {
             }
         }
     });
+}
+
+thread_local! {
+    static MAKES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes an executor. glommio panics where it gets no ring for its probe, which happens when
+/// another process of this user locks memory between our probe and this one; that is an error like
+/// any other here, so nothing is printed.
+fn make(builder: LocalExecutorBuilder) -> Result<LocalExecutor, ExecutorError> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !MAKES.get() {
+                usual(panic);
+            }
+        }));
+    });
+    MAKES.set(true);
+    let made = catch_unwind(AssertUnwindSafe(|| builder.make()));
+    MAKES.set(false);
+    match made {
+        Ok(made) => made.map_err(|error| ExecutorError::Glommio(error.to_string())),
+        Err(_) => Err(ExecutorError::Glommio("no ring for glommio's probe".to_owned())),
+    }
 }
 
 #[cfg(test)]
