@@ -3,8 +3,8 @@
 
 use crate::disk_cells::DISK_BYTES;
 use crate::limits::{
-    DEVICE_BYTES, DISKS, LATENCY_BUCKETS, LINKS, PEER_BYTES, QUARTERED_POWER, QUARTERED_POWERS,
-    RINGS, SLOTS,
+    DEVICE_BYTES, DISKS, LATENCY_BUCKETS, LINKS, PEER_BYTES, PROCESS_COUNTERS, QUARTERED_POWER,
+    QUARTERED_POWERS, RINGS, SLOTS,
 };
 use crate::ring_cells::RING_BYTES;
 use crate::socket_counters::SOCKET_COUNTERS;
@@ -123,6 +123,9 @@ pub(crate) struct PageHeader {
     pub(crate) disks: AtomicU32,
     /// Disks that were ever claimed.
     pub(crate) disks_used: AtomicU32,
+    /// What the process counts as a whole, in the order of [`crate::ProcessReading`]; zero in pages
+    /// of older builds.
+    pub(crate) process: [AtomicU64; PROCESS_COUNTERS],
 }
 
 /// The counters of one writer for one key.

@@ -30,6 +30,16 @@ pub(crate) const RINGS: usize = 32;
 pub(crate) const MARKS: usize = 32;
 /// A batch that takes this long is slow: it stays in sight longer than the others.
 pub const SLOW_MARK_NS: u64 = 1_000_000;
+
+/// Classes of slow batches by how slow they were: each begins at four times the one before, the
+/// first at [`SLOW_MARK_NS`].
+pub const SLOW_CLASSES: usize = 6;
+
+/// What a process counts as a whole.
+pub(crate) const PROCESS_COUNTERS: usize = 3;
+
+/// Milliseconds in which a reader may not have come by: agents do each second.
+pub(crate) const FRESH_MARK_MS: u64 = 1_100;
 /// Spans that a page holds: those of a hundred requests and more between two readings.
 pub(crate) const SPANS: usize = 512;
 /// What takes so many times the median of its kind and size is slow.

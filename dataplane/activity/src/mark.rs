@@ -2,6 +2,7 @@
 //! builds.
 
 use crate::layout::text;
+use crate::limits::{SLOW_CLASSES, SLOW_MARK_NS};
 use crate::ring_cells::MARK_WORDS;
 use perigee_schemas::{Direction, Route};
 
@@ -89,6 +90,12 @@ impl BatchMark {
         text(&self.tenant)
     }
 
+    /// How slow it is, if it is slow: a class of [`SLOW_CLASSES`].
+    pub(crate) fn slow_class(&self) -> Option<usize> {
+        let total_ns = self.total_ns();
+        (0..SLOW_CLASSES).rev().find(|class| total_ns >= slow_class_begin_ns(*class))
+    }
+
     pub(crate) fn encode(&self) -> [u64; MARK_WORDS] {
         let kind = u64::from(self.route) | u64::from(self.direction) << 8;
         let mut words = [0; MARK_WORDS];
@@ -132,6 +139,11 @@ impl BatchMark {
     }
 }
 
+/// From how many nanoseconds on a batch is of a class.
+pub fn slow_class_begin_ns(class: usize) -> u64 {
+    SLOW_MARK_NS << (2 * class.min(SLOW_CLASSES - 1))
+}
+
 /// Zero-filled.
 fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
@@ -168,6 +180,19 @@ mod tests {
         assert_eq!((read.route(), read.direction()), (Some(Route::Rdma), Some(Direction::Write)));
         assert_eq!((read.nic().as_str(), read.peer().as_str()), ("mlx5_0", "10.0.0.9:1"));
         assert_eq!((read.tenant().as_str(), read.total_ns()), ("t", 90_010));
+    }
+
+    #[test]
+    fn slow_batches_are_of_classes_by_powers_of_four() {
+        let of = |ms: u64| {
+            let mut mark = BatchMark::new(Route::Tcp, Direction::Read, "", "", "");
+            mark.wire_ns = ms * 1_000_000;
+            mark.slow_class()
+        };
+        assert_eq!(
+            [0, 1, 3, 4, 200, 1023, 1024, 99_999].map(of),
+            [None, Some(0), Some(0), Some(1), Some(3), Some(4), Some(5), Some(5)]
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::layout::{
     PageHeader, QUARTERS, QUARTERS_OFFSET, QuarterCells, RINGS_OFFSET, SLOT_BYTES, SPANS_OFFSET,
     SlotKey, VERSION,
 };
-use crate::limits::{DISKS, LINKS, RINGS, SLOTS, SPANS};
+use crate::limits::{DISKS, LINKS, PROCESS_COUNTERS, RINGS, SLOTS, SPANS};
 use crate::ring_cells::RingCells;
 use crate::span::Span;
 use crate::span_ring::SpanRing;
@@ -300,6 +300,10 @@ impl Page {
     }
 
     /// Batches of threads that found no ring.
+    pub(crate) fn process_counters(&self) -> &[AtomicU64; PROCESS_COUNTERS] {
+        &self.header.process
+    }
+
     pub(crate) fn marks_lost(&self) -> &AtomicU64 {
         &self.header.marks_lost
     }

@@ -251,9 +251,13 @@ impl PageReader {
         Ok(copies.filter_map(|(one, other)| DiskReading::decode(one, other)).collect())
     }
 
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: usize) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset as u64)
+    }
+
     fn number(&self, offset: usize) -> io::Result<usize> {
         let mut bytes = [0; 4];
-        self.file.read_exact_at(&mut bytes, offset as u64)?;
+        self.read_at(&mut bytes, offset)?;
         Ok(u32::from_ne_bytes(bytes) as usize)
     }
 }
@@ -311,7 +315,7 @@ impl SlotReading {
     }
 }
 
-fn word<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+pub(crate) fn word<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut word = [0; N];
     word.copy_from_slice(&bytes[offset..offset + N]);
     word

@@ -8,6 +8,7 @@ mod names;
 
 use crate::operation::Operation;
 use crate::page::page;
+use crate::process_counts::count_call;
 use crate::span::{Span, SpanKind};
 use gathered::GatheredSpans;
 use keeping::{PacedKind, UsualPace, is_watched};
@@ -143,6 +144,7 @@ impl OpenCall {
         clock: impl FnOnce() -> Duration,
     ) -> Option<KeptCall> {
         let begun = self.begun.take()?;
+        count_call();
         let (outcome, now) = (outcome(), clock());
         let ended = with_thread(|state| {
             let request = state.current.take()?;
@@ -190,6 +192,7 @@ impl DetachedCall {
 
     /// The call is over; its spans are kept if they are worth it. To be called once.
     pub fn end(&self, outcome: &CallOutcome<'_>, now: Duration) {
+        count_call();
         let took_ns = nanoseconds(now.saturating_sub(self.request.begun));
         let subject = PacedKind::call(self.operation, outcome.bytes);
         let is_wanted = self.request.context.is_sampled;

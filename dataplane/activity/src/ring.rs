@@ -1,12 +1,10 @@
-//! The marks of one thread: its latest batches, and its latest slow ones, which come so much more
-//! rarely that they stay until a reader has come by. Invariant: one writer; what a reader takes was
-//! written whole.
+//! The marks of one thread: its latest batches, and slow ones, of which the slowest stay until a
+//! reader has come by. Invariant: one writer; what a reader takes was written whole.
 
-use crate::limits::SLOW_MARK_NS;
 use crate::link::now_ms;
 use crate::mark::BatchMark;
 use crate::page::{Page, page};
-use crate::ring_cells::{RECENT, RingCells, SLOW};
+use crate::ring_cells::{RECENT, RingCells, SlowMark};
 use crate::slot::grow;
 use std::cell::OnceCell;
 use std::marker::PhantomData;
@@ -31,11 +29,19 @@ impl MarkRing {
     /// Shows a finished batch.
     pub fn put(&self, mark: &BatchMark) {
         self.cells.put(RECENT, &mark.encode());
-        if mark.total_ns() >= SLOW_MARK_NS {
-            let mut slow = *mark;
-            slow.ended_ms = now_ms();
-            self.cells.put(SLOW, &slow.encode());
+        if let Some(class) = mark.slow_class() {
+            self.put_slow(mark, class, now_ms());
         }
+    }
+
+    pub(crate) fn put_slow(&self, mark: &BatchMark, class: usize, ended_ms: u64) {
+        let mut slow = *mark;
+        slow.ended_ms = ended_ms;
+        let (words, total_ns) = (&slow.encode(), slow.total_ns());
+        self.cells.put_slow(SlowMark { words, class, total_ns, ended_ms }, |words| {
+            let before = BatchMark::decode(words);
+            [before.total_ns(), before.ended_ms]
+        });
     }
 }
 

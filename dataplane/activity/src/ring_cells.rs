@@ -1,7 +1,7 @@
 //! Marks as words in the page. Invariant: one thread writes a ring, and a mark's number tells
 //! whether it is whole.
 
-use crate::limits::MARKS;
+use crate::limits::{FRESH_MARK_MS, MARKS, SLOW_CLASSES};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of a mark.
@@ -16,11 +16,14 @@ pub(crate) struct MarkCells {
     words: [AtomicU64; MARK_WORDS],
 }
 
-/// The marks of a thread. How many were written stands before each kind.
+/// The marks of a thread. How many there were stands before each kind: of the slow ones also those
+/// that found no place.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct RingCells {
     counts: [AtomicU64; 2],
+    /// Slow batches by how slow they were; zero in pages of older builds.
+    slow: [AtomicU64; SLOW_CLASSES],
     marks: [[MarkCells; MARKS]; 2],
 }
 
@@ -35,7 +38,41 @@ pub(crate) const RING_BYTES: usize = size_of::<RingCells>();
 
 const _: () = assert!(COUNTS_BYTES == 64 && MARK_BYTES == 192);
 
+/// Bytes before the counts of slow batches.
+pub(crate) const SLOW_COUNTS_OFFSET: usize = std::mem::offset_of!(RingCells, slow);
+
+/// A slow mark as it is weighed against the one in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowMark<'a> {
+    pub(crate) words: &'a [u64; MARK_WORDS],
+    pub(crate) class: usize,
+    pub(crate) total_ns: u64,
+    pub(crate) ended_ms: u64,
+}
+
 impl RingCells {
+    /// Writes a slow mark over the oldest one, unless that is slower and so young that no reader
+    /// may have seen it: of many in a short time those stay that are worth to be seen.
+    pub(crate) fn put_slow(
+        &self,
+        mark: SlowMark<'_>,
+        weigh: impl Fn(&[u64; MARK_WORDS]) -> [u64; 2],
+    ) {
+        let count = self.counts[SLOW].load(Ordering::Relaxed);
+        let cells = &self.marks[SLOW][count as usize % MARKS];
+        let [total_ns, ended_ms] =
+            weigh(&cells.words.each_ref().map(|word| word.load(Ordering::Relaxed)));
+        let is_fresh = mark.ended_ms.abs_diff(ended_ms) < FRESH_MARK_MS;
+        // Before the mark: a reader never takes more than it knows of.
+        let ended = &self.slow[mark.class];
+        ended.store(ended.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        if is_fresh && total_ns > mark.total_ns {
+            self.counts[SLOW].store(count + 1, Ordering::Release);
+        } else {
+            self.put(SLOW, mark.words);
+        }
+    }
+
     /// Writes a mark over the oldest one of its kind.
     pub(crate) fn put(&self, kind: usize, mark: &[u64; MARK_WORDS]) {
         let count = self.counts[kind].load(Ordering::Relaxed);

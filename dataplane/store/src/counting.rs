@@ -20,6 +20,7 @@ impl Observer for Counting {
         self.0.record_transfer_failure(route, direction);
         if let TransferError::Checksum { .. } = error {
             self.0.record_checksum_failure(route);
+            perigee_activity::count_wrong_bytes();
         }
     }
 }

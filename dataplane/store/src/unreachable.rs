@@ -37,6 +37,7 @@ impl UnreachableOwners {
             return;
         };
         self.cells.record_unreachable_owner();
+        perigee_activity::count_unreachable_owner();
         let segment = &place.segment;
         if let Some(unlogged) = self.log.admit(&segment.endpoint, monotonic()) {
             tracing::error!(

@@ -4,9 +4,11 @@
 use super::ring_entry::whole_entry;
 use super::{PageReader, word};
 use crate::layout::{PageHeader, RINGS_OFFSET};
-use crate::limits::{MARKS, RINGS};
+use crate::limits::{MARKS, RINGS, SLOW_CLASSES};
 use crate::mark::BatchMark;
-use crate::ring_cells::{COUNTS_BYTES, MARK_BYTES, MARK_WORDS, RECENT, RING_BYTES, SLOW};
+use crate::ring_cells::{
+    COUNTS_BYTES, MARK_BYTES, MARK_WORDS, RECENT, RING_BYTES, SLOW, SLOW_COUNTS_OFFSET,
+};
 use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
@@ -14,8 +16,17 @@ use std::os::unix::fs::FileExt;
 /// How far a reader has come in the rings of one page.
 #[derive(Clone, Debug, Default)]
 pub struct RingsSeen {
-    counts: Vec<[u64; 2]>,
+    rings: Vec<RingSeen>,
     unplaced: u64,
+}
+
+/// How far a reader has come in one ring.
+#[derive(Clone, Debug, Default)]
+struct RingSeen {
+    counts: [u64; 2],
+    /// Slow batches by class that were taken, and those that were said to be lost.
+    taken: [u64; SLOW_CLASSES],
+    lost: [u64; SLOW_CLASSES],
 }
 
 /// What a reader had not seen.
@@ -26,8 +37,9 @@ pub struct MarkReading {
     pub recent: Vec<(BatchMark, u64)>,
     /// Slow batches, with the time at which they ended.
     pub slow: Vec<BatchMark>,
-    /// Slow batches that were overwritten before they were seen.
-    pub slow_lost: u64,
+    /// Slow batches that gave way to slower ones before they were seen, by how slow they were:
+    /// classes begin at [`crate::slow_class_begin_ns`].
+    pub slow_lost: [u64; SLOW_CLASSES],
     /// Batches of threads that found no ring.
     pub unplaced: u64,
 }
@@ -42,8 +54,8 @@ impl PageReader {
         let mut reading = MarkReading::default();
         let room = self.number(offset_of!(PageHeader, rings))?.min(RINGS);
         let used = self.number(offset_of!(PageHeader, rings_used))?.min(room);
-        seen.counts.resize(used.max(seen.counts.len()), [0; 2]);
-        for (ring, seen) in seen.counts.iter_mut().enumerate().take(used) {
+        seen.rings.resize(used.max(seen.rings.len()), RingSeen::default());
+        for (ring, seen) in seen.rings.iter_mut().enumerate().take(used) {
             self.ring(ring, seen, &mut reading)?;
         }
         if room > 0 {
@@ -57,12 +69,12 @@ impl PageReader {
         Ok(reading)
     }
 
-    fn ring(&self, ring: usize, seen: &mut [u64; 2], reading: &mut MarkReading) -> io::Result<()> {
+    fn ring(&self, ring: usize, seen: &mut RingSeen, reading: &mut MarkReading) -> io::Result<()> {
         let begin = (RINGS_OFFSET + ring * RING_BYTES) as u64;
-        let mut counts = [0; 16];
-        self.file.read_exact_at(&mut counts, begin)?;
-        let counts = [RECENT, SLOW].map(|kind| u64::from_ne_bytes(word(&counts, 8 * kind)));
-        if counts == *seen {
+        let mut head = [0; COUNTS_BYTES];
+        self.file.read_exact_at(&mut head, begin)?;
+        let counts = [RECENT, SLOW].map(|kind| u64::from_ne_bytes(word(&head, 8 * kind)));
+        if counts == seen.counts {
             return Ok(());
         }
         // A mark that is being written differs between two copies, or has an odd number.
@@ -74,18 +86,33 @@ impl PageReader {
             let part = begin..begin + MARKS * MARK_BYTES;
             let copies = before[part.clone()].chunks_exact(MARK_BYTES);
             let copies = copies.zip(after[part].chunks_exact(MARK_BYTES));
-            let fresh = seen[kind]..counts[kind];
+            let fresh = seen.counts[kind]..counts[kind];
             copies.filter_map(move |(one, other)| whole(one, other, fresh.clone()))
         };
         let recent: Vec<BatchMark> = taken(RECENT).collect();
-        reading.recent.extend(weighed(recent, counts[RECENT].saturating_sub(seen[RECENT])));
-        let slow_before = reading.slow.len();
-        reading.slow.extend(taken(SLOW));
-        let slow = (reading.slow.len() - slow_before) as u64;
-        let ended = counts[SLOW].saturating_sub(seen[SLOW]);
-        reading.slow_lost = reading.slow_lost.saturating_add(ended.saturating_sub(slow));
-        *seen = counts;
+        let slow: Vec<BatchMark> = taken(SLOW).collect();
+        let ended = counts[RECENT].saturating_sub(seen.counts[RECENT]);
+        reading.recent.extend(weighed(recent, ended));
+        seen.counts = counts;
+        seen.lose(&head, &slow, reading);
+        reading.slow.extend(slow);
         Ok(())
+    }
+}
+
+impl RingSeen {
+    /// Slow batches that ended and are not among those that were taken are lost. One that ended
+    /// after the counts were read is taken before it is known of.
+    fn lose(&mut self, head: &[u8], slow: &[BatchMark], reading: &mut MarkReading) {
+        for class in slow.iter().filter_map(BatchMark::slow_class) {
+            self.taken[class] = self.taken[class].saturating_add(1);
+        }
+        for (class, sum) in reading.slow_lost.iter_mut().enumerate() {
+            let ended = u64::from_ne_bytes(word(head, SLOW_COUNTS_OFFSET + 8 * class));
+            let lost = ended.saturating_sub(self.taken[class]);
+            *sum = sum.saturating_add(lost.saturating_sub(self.lost[class]));
+            self.lost[class] = self.lost[class].max(lost);
+        }
     }
 }
 
@@ -161,7 +188,44 @@ mod tests {
         (0..2 * MARKS).for_each(|_| ring.put(&mark(3, SLOW_MARK_NS)));
         let mut seen = RingsSeen::default();
         let reading = reader.marks(&mut seen).unwrap();
-        assert_eq!((reading.slow.len(), reading.slow_lost), (MARKS, MARKS as u64 + 1));
+        assert_eq!((reading.slow.len(), reading.slow_lost[0]), (MARKS, MARKS as u64 + 1));
+    }
+
+    #[test]
+    fn of_many_slow_batches_the_slowest_stay_until_they_are_seen() {
+        let (_folder, page, reader) = page();
+        let ring = MarkRing::claim(page).unwrap();
+        let mut seen = RingsSeen::default();
+        let put = |mark: BatchMark| ring.put_slow(&mark, mark.slow_class().unwrap(), 10_000);
+        put(mark(1, 200 * SLOW_MARK_NS));
+        (0..10 * MARKS).for_each(|_| put(mark(2, SLOW_MARK_NS)));
+        put(mark(3, 20 * SLOW_MARK_NS));
+        (0..10 * MARKS).for_each(|_| put(mark(2, 2 * SLOW_MARK_NS)));
+        let reading = reader.marks(&mut seen).unwrap();
+        let slow = reading.slow.iter().map(|mark| mark.bytes).filter(|bytes| *bytes != 2);
+        let mut slow: Vec<u64> = slow.collect();
+        slow.sort_unstable();
+        assert_eq!(slow, [1, 3], "they gave way to none that is quicker");
+        let lost = 20 * MARKS as u64 - (MARKS as u64 - 2);
+        assert_eq!(reading.slow_lost, [lost, 0, 0, 0, 0, 0], "none that was slower");
+        // What was seen gives way, at the latest when it is old.
+        assert_eq!(reader.marks(&mut seen).unwrap(), MarkReading::default());
+        put(mark(4, 300 * SLOW_MARK_NS));
+        let reading = reader.marks(&mut seen).unwrap();
+        assert_eq!((reading.slow.len(), reading.slow_lost), (1, [0; SLOW_CLASSES]));
+    }
+
+    #[test]
+    fn a_slow_batch_gives_way_when_it_is_old() {
+        let (_folder, page, reader) = page();
+        let ring = MarkRing::claim(page).unwrap();
+        let old = mark(1, 200 * SLOW_MARK_NS);
+        ring.put_slow(&old, old.slow_class().unwrap(), 10_000);
+        let new = mark(2, SLOW_MARK_NS);
+        (0..MARKS as u64).for_each(|turn| ring.put_slow(&new, 0, 13_000 + turn));
+        let reading = reader.marks(&mut RingsSeen::default()).unwrap();
+        assert!(reading.slow.iter().all(|mark| mark.bytes == 2));
+        assert_eq!(reading.slow_lost, [0, 0, 0, 1, 0, 0]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::limits::{BATCH_SERIES_MAX, SLOW_BATCHES_MAX};
 use crate::snapshot::{BatchSeries, SlowBatchEntry, Snapshot};
 use perigee_activity::{
     BatchMark, Direction, PageListing, PageReader, RingsSeen, Route, SLOW_MARK_NS,
+    slow_class_begin_ns,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -49,7 +50,8 @@ struct Sums {
     latency: Distribution,
 }
 
-/// Batches that are not shown, since this agent began.
+/// Batches that are not shown, since this agent began; of the slow ones those that are surely above
+/// the threshold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lost {
     slow: u64,
@@ -131,7 +133,10 @@ impl Marks {
             self.list(mark, &place, host.taken_ms);
         }
         if counts {
-            self.lost.slow = self.lost.slow.saturating_add(reading.slow_lost);
+            let asked = reading.slow_lost.into_iter().enumerate();
+            let asked = asked.filter(|(class, _)| slow_class_begin_ns(*class) >= threshold_ns);
+            let lost = asked.fold(self.lost.slow, |sum, (_, more)| sum.saturating_add(more));
+            self.lost.slow = lost;
             self.lost.unplaced = self.lost.unplaced.saturating_add(reading.unplaced);
         }
     }

@@ -130,3 +130,18 @@ fn sockets_nics_of_another_network_namespace_are_marked_and_rdma_devices_are_the
     assert_eq!(nic(Route::Tcp, true), "netns:eth0");
     assert_eq!(nic(Route::Rdma, true), "eth0");
 }
+
+#[test]
+fn slow_batches_that_gave_way_are_counted_only_above_what_is_asked() {
+    let mut fixture = fixture(Duration::from_millis(10));
+    let page = fixture.ring();
+    let _ = fixture.read();
+    (0..500).for_each(|_| page.put(&mark(1, 2_000_000)));
+    let snapshot = fixture.read();
+    assert_eq!((snapshot.slow.len(), snapshot.lost["slow_batches"]), (0, 0));
+    (0..100).for_each(|_| page.put(&mark(1, 20_000_000)));
+    let snapshot = fixture.read();
+    let shown = snapshot.slow.len() as u64;
+    assert!(shown < 100, "there is no room for all");
+    assert_eq!(snapshot.lost["slow_batches"], 100 - shown);
+}
