@@ -63,6 +63,10 @@ pub(crate) fn add_samples(shared: &RouteContext, samples: &mut Samples) {
     let mut board = board(shared);
     let verdict = board.verdict(now_ms());
     samples.value("perigee_cluster_agents", &[], verdict.hosts.len() as u64);
+    for host in &verdict.silent {
+        let seconds = host.age_ms / 1000;
+        samples.value("perigee_cluster_silent_agent_seconds", &[host.host.as_str()], seconds);
+    }
     for culprit in &verdict.culprits {
         let labels = [culprit.kind.word(), culprit.name.as_str()];
         samples.value("perigee_cluster_culprit", &labels, 1_u64);

@@ -2,12 +2,14 @@
 //! Invariant: what is kept is bounded, whatever is reported, and a culprit is named only after it
 //! has been the same for a while.
 
-use crate::cluster::{ClusterLink, ClusterVerdict, JudgedHost, NamedCulprit, VERDICT_VERSION};
+use crate::cluster::{
+    ClusterLink, ClusterVerdict, JudgedHost, NamedCulprit, SilentHost, VERDICT_VERSION,
+};
 use crate::culprit::{Culprit, CulpritKind};
 use crate::elimination::culprits;
 use crate::limits::{
     EVIDENCE_MAX, HOSTS_MAX, HOSTS_PER_ADDRESS_MAX, JUDGE_PERIOD_MS, REPORT_FRESH_MS, SETTLE_MS,
-    SETTLE_PATH_MS, SHOWN_LINKS_MAX,
+    SETTLE_PATH_MS, SHOWN_LINKS_MAX, SILENT_SHOWN_MS,
 };
 use crate::link::{JudgedLink, NicOfHost, Switches};
 use crate::report::{AgentReport, ReportedSuspect};
@@ -18,6 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug, Default)]
 pub struct ClusterBoard {
     hosts: BTreeMap<String, HostRow>,
+    /// Those that report no more, and when they did last.
+    silent: BTreeMap<String, u64>,
     /// Since when each has been a culprit without a pause.
     standing: BTreeMap<(CulpritKind, String), u64>,
     /// The last judgement.
@@ -62,6 +66,14 @@ impl ReportRefusal {
 struct Named {
     sick: BTreeSet<[NicOfHost; 2]>,
     said: BTreeMap<[NicOfHost; 2], Vec<(u64, String)>>,
+    /// Hosts whose peers see that they themselves take long, and how.
+    own: BTreeMap<String, Vec<OwnComplaint>>,
+}
+
+/// What an agent says of a host whose programs take long.
+struct OwnComplaint {
+    since_ms: u64,
+    text: String,
 }
 
 impl ClusterBoard {
@@ -90,6 +102,7 @@ impl ClusterBoard {
                 }
             }
         }
+        self.silent.remove(&report.host);
         self.hosts.insert(report.host.clone(), HostRow { report, from, taken_ms: now_ms });
         self.verdict(now_ms);
         Ok(())
@@ -107,7 +120,13 @@ impl ClusterBoard {
     }
 
     fn forget(&mut self, now_ms: u64) {
-        self.hosts.retain(|_, row| now_ms.saturating_sub(row.taken_ms) < REPORT_FRESH_MS);
+        let is_fresh = |row: &HostRow| now_ms.saturating_sub(row.taken_ms) < REPORT_FRESH_MS;
+        let silent = self.hosts.extract_if(.., |_, row| !is_fresh(row));
+        self.silent.extend(silent.map(|(host, row)| (host, row.taken_ms)));
+        self.silent.retain(|_, taken_ms| now_ms.saturating_sub(*taken_ms) < SILENT_SHOWN_MS);
+        while self.silent.len() > HOSTS_MAX {
+            self.silent.pop_first();
+        }
     }
 
     /// Judges what is known now, and notes since when each has been a culprit.
@@ -131,8 +150,18 @@ impl ClusterBoard {
             taken_ms: now_ms,
             culprits,
             hosts: self.hosts.values().map(|row| row.judged(now_ms)).collect(),
+            silent: self.silent(now_ms),
             links,
         }
+    }
+
+    fn silent(&self, now_ms: u64) -> Vec<SilentHost> {
+        let silent = self.silent.iter();
+        let silent = silent.map(|(host, taken_ms)| SilentHost {
+            host: host.clone(),
+            age_ms: now_ms.saturating_sub(*taken_ms),
+        });
+        silent.collect()
     }
 
     /// Whose each address is. One that two hosts have (bridges of containers) has no owner.
@@ -154,21 +183,63 @@ impl ClusterBoard {
     }
 
     /// Links that an end names: by its own NIC, or by the peer. A host that names a disk or a
-    /// thread of its own explains what its peers see of it.
+    /// thread of its own explains what its peers see of it. A host whose own programs take long, as
+    /// its peers measure it, has no sick links for that.
     fn named(&self, owners: &BTreeMap<String, NicOfHost>) -> Named {
-        let mut named = Named::default();
+        let mut named = Named { own: self.own_complaints(owners), ..Named::default() };
         for row in self.hosts.values() {
             for link in &row.report.links {
                 let ends = ends(row, &link.nic, &link.peer, owners);
+                let far = &ends[1].host;
                 let nic = row.report.suspect("nic", &link.nic);
                 let peer = row.report.suspect("peer", &link.peer);
-                let peer = peer.filter(|_| !self.explains_itself(&ends[1].host));
-                for suspect in [nic, peer].into_iter().flatten() {
+                let is_own = named.own.contains_key(far);
+                let peer = peer.filter(|one| !(one.is_own() && is_own));
+                let peer = peer.filter(|_| !self.explains_itself(far));
+                let found = [nic, peer].into_iter().flatten();
+                for suspect in found.filter(|one| !(is_own && one.is_of_way())) {
                     named.add(ends.clone(), &row.report.host, suspect);
                 }
             }
         }
         named
+    }
+
+    /// What agents say of hosts whose own programs take long. Where packets are lost at either end,
+    /// only what the peer says itself counts.
+    fn own_complaints(
+        &self,
+        owners: &BTreeMap<String, NicOfHost>,
+    ) -> BTreeMap<String, Vec<OwnComplaint>> {
+        let mut own: BTreeMap<String, Vec<OwnComplaint>> = BTreeMap::new();
+        let lossy = self.lossy_hosts(owners);
+        for AgentReport { host, suspects, .. } in self.hosts.values().map(|row| &row.report) {
+            for suspect in suspects.iter().filter(|one| one.kind == "peer" && one.is_own()) {
+                let far = host_of(&suspect.name, owners);
+                let is_lossy = [host.as_str(), far].iter().any(|end| lossy.contains(end));
+                if is_lossy && !suspect.is_said_by_peer() {
+                    continue;
+                }
+                let text = format!("{host}: peer {}: {}", suspect.name, suspect.evidence);
+                let complaint = OwnComplaint { since_ms: suspect.since_ms, text };
+                own.entry(far.to_owned()).or_default().push(complaint);
+            }
+        }
+        own
+    }
+
+    /// Hosts at whose NICs packets are lost, as they or their peers see it.
+    fn lossy_hosts<'a>(&'a self, owners: &'a BTreeMap<String, NicOfHost>) -> BTreeSet<&'a str> {
+        let reports = self.hosts.values().map(|row| &row.report);
+        let suspects = reports
+            .flat_map(|report| report.suspects.iter().map(move |suspect| (&report.host, suspect)));
+        let lossy = suspects.filter(|(_, suspect)| suspect.is_of_loss());
+        let hosts = lossy.filter_map(|(host, suspect)| match suspect.kind.as_str() {
+            "nic" => Some(host.as_str()),
+            "peer" => Some(host_of(&suspect.name, owners)),
+            _ => None,
+        });
+        hosts.collect()
     }
 
     fn explains_itself(&self, host: &str) -> bool {
@@ -198,7 +269,9 @@ impl ClusterBoard {
         let judged: Vec<JudgedLink> = judged.collect();
         let found = culprits(&judged, &self.switches());
         let found = found.into_iter().map(|culprit| named.evidence_of(culprit));
-        found.chain(self.inner_culprits()).collect()
+        let own = named.own.iter().filter(|(host, _)| !self.explains_itself(host));
+        let own = own.map(|(host, said)| slow_host(host, said));
+        own.chain(found).chain(self.inner_culprits()).collect()
     }
 
     fn switches(&self) -> Switches {
@@ -247,7 +320,7 @@ impl HostRow {
 
 impl Named {
     fn add(&mut self, ends: [NicOfHost; 2], host: &str, suspect: &ReportedSuspect) {
-        let ReportedSuspect { kind, name, evidence, since_ms } = suspect;
+        let ReportedSuspect { kind, name, evidence, since_ms, .. } = suspect;
         let text = format!("{host}: {kind} {name}: {evidence}");
         let ends = sorted(ends);
         self.sick.insert(ends.clone());
@@ -267,6 +340,23 @@ impl Named {
             since_ms: said.first().map_or(0, |(since_ms, _)| *since_ms),
             evidence: said.into_iter().take(EVIDENCE_MAX).map(|(_, text)| text.clone()).collect(),
         }
+    }
+}
+
+/// The host of a peer; its address where that is not known.
+fn host_of<'a>(peer: &'a str, owners: &'a BTreeMap<String, NicOfHost>) -> &'a str {
+    owners.get(peer).map_or(peer, |nic| nic.host.as_str())
+}
+
+/// A host whose programs take long, as its peers measure it.
+fn slow_host(host: &str, said: &[OwnComplaint]) -> NamedCulprit {
+    NamedCulprit {
+        kind: CulpritKind::Host,
+        name: host.to_owned(),
+        sick_links: 0,
+        links: 0,
+        since_ms: said.iter().map(|one| one.since_ms).min().unwrap_or(0),
+        evidence: said.iter().take(EVIDENCE_MAX).map(|one| one.text.clone()).collect(),
     }
 }
 

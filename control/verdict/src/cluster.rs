@@ -18,8 +18,20 @@ pub struct ClusterVerdict {
     pub culprits: Vec<NamedCulprit>,
     /// Hosts whose agents report.
     pub hosts: Vec<JudgedHost>,
+    /// Hosts whose agents reported within the last hour, and do so no more.
+    #[serde(default)]
+    pub silent: Vec<SilentHost>,
     /// Links between NICs of hosts, the sick ones first.
     pub links: Vec<ClusterLink>,
+}
+
+/// A host whose agent reports no more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SilentHost {
+    /// Its name.
+    pub host: String,
+    /// Milliseconds since its last report.
+    pub age_ms: u64,
 }
 
 /// Who is at fault.

@@ -14,7 +14,9 @@ mod link;
 mod report;
 
 pub use board::{ClusterBoard, ReportRefusal};
-pub use cluster::{ClusterLink, ClusterVerdict, JudgedHost, NamedCulprit, VERDICT_VERSION};
+pub use cluster::{
+    ClusterLink, ClusterVerdict, JudgedHost, NamedCulprit, SilentHost, VERDICT_VERSION,
+};
 pub use culprit::{Culprit, CulpritKind};
 pub use elimination::culprits;
 pub use link::{JudgedLink, NicOfHost, Switches};

@@ -22,6 +22,8 @@ pub const SHOWN_LINKS_MAX: usize = 16_384;
 pub const REPORT_PERIOD_MS: u64 = 2_000;
 /// A host that has not reported for so long, in milliseconds, is not looked at.
 pub const REPORT_FRESH_MS: u64 = 15_000;
+/// A host that reports no more is said to be silent for so long, in milliseconds: an hour.
+pub const SILENT_SHOWN_MS: u64 = 3_600_000;
 /// Milliseconds that a culprit is the same before it is named: the others may be about to report.
 pub const SETTLE_MS: u64 = 4_000;
 /// The same of a way between two NICs, which is also what the first report of any fault looks like.

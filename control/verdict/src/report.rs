@@ -55,6 +55,9 @@ pub struct ReportedSuspect {
     pub kind: String,
     /// Its name, as the agent knows it.
     pub name: String,
+    /// What makes it one; empty from agents that do not say.
+    #[serde(default)]
+    pub cause: String,
     /// The numbers.
     pub evidence: String,
     /// Milliseconds since 1970.
@@ -81,6 +84,7 @@ impl AgentReport {
         for suspect in &mut self.suspects {
             shorten(&mut suspect.kind, NAME_BYTES_MAX);
             shorten(&mut suspect.name, NAME_BYTES_MAX);
+            shorten(&mut suspect.cause, NAME_BYTES_MAX);
             shorten(&mut suspect.evidence, EVIDENCE_BYTES_MAX);
         }
         self
@@ -89,6 +93,30 @@ impl AgentReport {
     /// Whether it names this.
     pub(crate) fn suspect(&self, kind: &str, name: &str) -> Option<&ReportedSuspect> {
         self.suspects.iter().find(|one| one.kind == kind && one.name == name)
+    }
+}
+
+impl ReportedSuspect {
+    /// Whether it is the suspect's own doing, and not that of the way to it.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(&*self.cause, "core" | "copy" | "disk" | "still")
+    }
+
+    /// Whether the peer itself said so, by its own clock.
+    pub(crate) fn is_said_by_peer(&self) -> bool {
+        self.is_own() && self.cause != "still"
+    }
+
+    /// Whether it is about packets that do not arrive: then a peer whose answers are lost seems to
+    /// stand still.
+    pub(crate) fn is_of_loss(&self) -> bool {
+        !self.is_own() && !self.is_of_way()
+    }
+
+    /// Whether it is about the time that bytes take on their way, which a program at the far end
+    /// that stands still makes longer.
+    pub(crate) fn is_of_way(&self) -> bool {
+        matches!(&*self.cause, "" | "unknown" | "wire")
     }
 }
 

@@ -6,6 +6,7 @@ use crate::explain::SourceState;
 use crate::limits::INTERVAL;
 use crate::options::AgentOptions;
 use crate::otlp::{ExportQueue, OtlpExporter, OtlpTarget};
+use crate::persisted::StateLock;
 use crate::reporter::ClusterReporter;
 use crate::web;
 use perigee_http::{HttpHandle, HttpServer, HttpStartError};
@@ -30,6 +31,15 @@ pub enum AgentError {
         /// Why.
         cause: std::io::Error,
     },
+    /// Its state folder.
+    #[error(
+        "Another agent keeps its counters in {folder}; stop it, or give each its own --state_dir \
+         (`--state_dir=` keeps nothing)"
+    )]
+    State {
+        /// Which.
+        folder: String,
+    },
     /// Its thread.
     #[error("Cannot start the collecting thread: {0}")]
     Thread(std::io::Error),
@@ -47,6 +57,8 @@ pub struct Agent {
     exporter: Option<OtlpExporter>,
     stop: Option<Sender<()>>,
     collecting: Option<JoinHandle<()>>,
+    /// No other agent writes what this one keeps.
+    _state: Option<StateLock>,
 }
 
 impl Agent {
@@ -55,6 +67,8 @@ impl Agent {
     /// # Errors
     /// The port is taken, or there is no thread to be had.
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
+        let state = options.state.as_deref().map(StateLock::take).transpose();
+        let state = state.map_err(|folder| AgentError::State { folder })?.flatten();
         let board =
             Arc::new(SnapshotBoard::open(options.state.as_deref(), options.report_to.clone()));
         let http = HttpServer::start("agent", options.listen, web::router(Arc::clone(&board)))?;
@@ -63,6 +77,9 @@ impl Agent {
                 .map_err(|cause| AgentError::Check { address, cause })
         };
         let mesh = options.check.map(measured).transpose()?;
+        if let Some(mesh) = &mesh {
+            tracing::info!(address = %mesh.address(), "Others may measure the links of this host");
+        }
         let reported = |master: &String| {
             let (interfaces, board) = (options.interfaces.clone(), Arc::clone(&board));
             let port = reachable_port(http.local_addr());
@@ -87,6 +104,7 @@ impl Agent {
             exporter,
             stop: Some(stop),
             collecting: Some(collecting.map_err(AgentError::Thread)?),
+            _state: state,
         })
     }
 

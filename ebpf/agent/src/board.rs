@@ -71,7 +71,9 @@ impl SnapshotBoard {
     pub(crate) fn traces(&self, question: &TraceQuestion) -> TraceAnswer {
         let spans = self.traces.lock().unwrap_or_else(PoisonError::into_inner).find(question);
         let (schema, cluster) = (TraceAnswer::SCHEMA, self.cluster.clone());
-        TraceAnswer { schema, host: host::name(), cluster, spans }
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = last.as_ref().and_then(|last| last.lost.get("spans").copied()).unwrap_or(0);
+        TraceAnswer { schema, host: host::name(), cluster, lost, spans }
     }
 
     /// Shows a new snapshot, and records it.

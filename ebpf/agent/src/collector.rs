@@ -8,6 +8,7 @@ mod links;
 mod marks;
 mod pages;
 mod probed;
+mod process_counts;
 mod samples;
 mod spans;
 mod unseen;
@@ -31,6 +32,7 @@ use pages::Pages;
 use perigee_activity::PageListing;
 use perigee_probe_loader::{Feature, FeatureState, Probes};
 use perigee_topology::Topology;
+use process_counts::ProcessCounts;
 use samples::Samples;
 use spans::Spans;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +52,7 @@ pub struct Collector {
     pages: Pages,
     flows: Flows,
     links: Links,
+    programs: ProcessCounts,
     marks: Marks,
     spans: Spans,
     probes: Option<Probes>,
@@ -75,9 +78,10 @@ impl Collector {
         let (probes, refused) = load_probes(&options);
         Self {
             ledger: Ledger::open(&keep),
-            pages: Pages::new(options.activity.clone()),
+            pages: Pages::new(options.activity.clone(), options.looks_only),
             flows: Flows::open(&keep),
             links: Links::open(&keep),
+            programs: ProcessCounts::open(&keep),
             marks: Marks::new(options.slow),
             spans: Spans::default(),
             verdicts: Verdicts::open(&keep),
@@ -122,6 +126,7 @@ impl Collector {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             flows: self.flows.read(&pages, self.network),
             links: self.links.read(&pages, self.network, taken_ms),
+            programs: self.programs.read(&pages),
             disks: disks::disks(&pages, &found),
             processes: found.processes.iter().map(describe).collect(),
             nics,
@@ -154,7 +159,7 @@ impl Collector {
         signs.links.iter_mut().for_each(|link| link.take_checked(&checked.speeds));
         signs.checked_ns = checked.round_trips;
         snapshot.suspects = self.judge.judge(snapshot.taken_ms, &signs);
-        self.verdicts.take(snapshot.taken_ms, &snapshot.suspects);
+        self.verdicts.take(snapshot.taken_ms, &mut snapshot.suspects);
         snapshot.past_suspects = self.verdicts.past();
     }
 
@@ -168,6 +173,7 @@ impl Collector {
         let saved = self.ledger.save(&self.keep);
         let saved = saved.and_then(|()| self.flows.save(&self.keep));
         let saved = saved.and_then(|()| self.links.save(&self.keep));
+        let saved = saved.and_then(|()| self.programs.save(&self.keep));
         let saved = saved.and_then(|()| self.verdicts.save(&self.keep));
         if let Err(error) = &saved
             && !self.is_unkept

@@ -2,6 +2,7 @@
 
 use crate::options::AgentOptions;
 use crate::otlp::OtlpTarget;
+use axum::http::uri::Authority;
 use perigee_activity::PageDirectory;
 use perigee_flags::{
     Flag, FlagError, LOG_FLAGS, LogSettings, ProcessEnvironment, Program, ProgramStart, Settings,
@@ -160,15 +161,31 @@ fn options(
         report_to: reported(settings.optional_text("report_to"))?,
         otlp: OtlpTarget::of(settings.optional_text("otlp_endpoint"), environment, warnings)?,
         check,
+        looks_only: false,
     })
 }
 
 fn reported(master: Option<&str>) -> Result<Option<String>, FlagError> {
-    match master.filter(|master| master.starts_with("https://")) {
-        Some(master) => Err(FlagError::Conflict(format!(
+    let Some(master) = master else {
+        return Ok(None);
+    };
+    if master.starts_with("https://") {
+        return Err(FlagError::Conflict(format!(
             "Masters serve plain HTTP, so --report_to=`{master}` cannot be reached; write HOST:PORT"
+        )));
+    }
+    let place = with_port(master);
+    let parsed: Option<Authority> = place.parse().ok();
+    let is_place = parsed.is_some_and(|place| {
+        let is_bare = !place.host().is_empty() && !place.as_str().contains('@');
+        is_bare && place.port_u16().is_some_and(|port| port > 0)
+    });
+    match is_place {
+        true => Ok(Some(place)),
+        false => Err(FlagError::Conflict(format!(
+            "--report_to=`{master}` is no address of a master; write HOST or HOST:PORT, such as \
+             10.0.0.1:{MASTER_PORT}"
         ))),
-        None => Ok(master.map(with_port)),
     }
 }
 
@@ -278,6 +295,10 @@ mod tests {
         }
         let error = load(&["--report_to=https://m:1"]).unwrap_err().to_string();
         assert!(error.contains("write HOST:PORT"), "{error}");
+        for given in ["a:b:c", "a:b", "m:0", "m:70000", "u@m", ":9003", "m/x", "a b"] {
+            let error = load(&[&format!("--report_to={given}")]).unwrap_err().to_string();
+            assert!(error.contains(given) && error.contains("write HOST"), "{error}");
+        }
         assert_eq!(load(&[]).unwrap().options.report_to, None);
     }
 

@@ -37,7 +37,7 @@ pub use otlp::OtlpTarget;
 pub use perigee_probe_loader::is_built as has_probes;
 pub use snapshot::{
     BatchSeries, BlockSeries, DiskSeries, DropSeries, FlowSeries, LinkSeries, NicSeries,
-    PastSuspect, ProbeSeries, ProcessSeries, SlowBatchEntry, Snapshot, Suspect, SuspectKind,
-    TaskSeries, TcpSeries, UringSeries,
+    PastSuspect, ProbeSeries, ProcessSeries, ProgramSeries, SlowBatchEntry, Snapshot, Suspect,
+    SuspectCause, SuspectKind, TaskSeries, TcpSeries, UringSeries,
 };
 pub use traces::{SpanEntry, TraceAnswer};

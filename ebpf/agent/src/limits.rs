@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 /// Peers, tenants and NICs with series of their own; the rest is summed as `other`.
 pub(crate) const BATCH_SERIES_MAX: usize = 64;
+/// Programs with counts of their own; the rest is summed as `other`.
+pub(crate) const PROGRAMS_MAX: usize = 64;
 /// Slow batches that are remembered.
 pub(crate) const SLOW_BATCHES_MAX: usize = 256;
 /// Threads of our processes that are watched.

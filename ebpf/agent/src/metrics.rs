@@ -18,6 +18,13 @@ pub(crate) fn samples(snapshot: &Snapshot, exemplars: &Exemplars) -> Samples {
     samples.value("perigee_agent_processes", &[], snapshot.processes.len());
     samples.value("perigee_agent_collect_seconds", &[], seconds(snapshot.collect_ns));
     snapshot.nics.iter().for_each(|nic| add_nic(&mut samples, nic));
+    for program in &snapshot.programs {
+        let labels = [program.program.as_str()];
+        samples.value("perigee_process_calls_total", &labels, program.calls);
+        samples.value("perigee_process_checksum_failures_total", &labels, program.wrong_bytes);
+        let unreachable = program.unreachable_owners;
+        samples.value("perigee_process_unreachable_owners_total", &labels, unreachable);
+    }
     add_flows(&mut samples, snapshot, exemplars);
     add_tcp(&mut samples, snapshot);
     add_links(&mut samples, snapshot);
@@ -128,7 +135,7 @@ fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
         add_socket(&mut *samples, labels, &link.socket);
     }
     for suspect in &snapshot.suspects {
-        let labels = [suspect.kind.label(), &suspect.name];
+        let labels = [suspect.kind.label(), &suspect.name, suspect.cause.label()];
         samples.value("perigee_agent_suspect", &labels, 1);
     }
 }

@@ -36,6 +36,8 @@ pub struct AgentOptions {
     pub otlp: Option<OtlpTarget>,
     /// Where others may measure this host; `None` lets none.
     pub check: Option<SocketAddr>,
+    /// Whether it looks at the pages of processes without telling them, so that it leaves nothing.
+    pub looks_only: bool,
 }
 
 impl AgentOptions {
@@ -62,6 +64,7 @@ impl Default for AgentOptions {
             report_to: None,
             otlp: None,
             check: None,
+            looks_only: false,
         }
     }
 }

@@ -2,11 +2,16 @@
 //! was written whole, during the same boot of the kernel.
 
 use crate::limits::STATE_BYTES_MAX;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Its lock says that an agent keeps its counters here.
+const LOCK_FILE: &str = "agent.lock";
 
 /// The folder, if there is one, and the boot that its files must be of.
 #[derive(Clone, Debug, Default)]
@@ -62,9 +67,47 @@ impl StateFolder {
     }
 }
 
+/// The state folder of a running agent, so that no other one writes there.
+#[derive(Debug)]
+pub(crate) struct StateLock(#[expect(dead_code, reason = "held, not read")] Flock<File>);
+
+impl StateLock {
+    /// Takes the folder. `None` where it cannot be made or locked, so that nothing is kept there
+    /// either.
+    ///
+    /// # Errors
+    /// Another agent has it; its name.
+    pub(crate) fn take(folder: &Path) -> Result<Option<Self>, String> {
+        let path = folder.join(LOCK_FILE);
+        let made = std::fs::create_dir_all(folder);
+        let Ok(file) = made.and_then(|()| File::create(path)) else {
+            return Ok(None);
+        };
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(Self(lock))),
+            Err((_, Errno::EWOULDBLOCK)) => Err(folder.display().to_string()),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_one_agents_and_the_next_ones_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let held = StateLock::take(&path).unwrap();
+        assert!(held.is_some());
+        let refused = StateLock::take(&path).unwrap_err();
+        assert_eq!(refused, path.display().to_string());
+        drop(held);
+        assert!(StateLock::take(&path).unwrap().is_some());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(StateLock::take(&file.path().join("below")).unwrap().is_none());
+    }
 
     #[test]
     fn a_value_is_read_back_in_the_same_boot_only() {

@@ -15,7 +15,7 @@ mod tests;
 use crate::snapshot::{Suspect, SuspectKind};
 use evidence::evidence;
 use link_state::{LinkState, LinkStateDetector};
-pub(crate) use rule::{RDMA_GROUP, SHORTEST_GROUP, WIRE_GROUP};
+pub(crate) use rule::{OWN_GROUP, RDMA_GROUP, SHORTEST_GROUP, STILL_GROUP, WIRE_GROUP};
 use rule::{SlowRule, is_beyond};
 use sample::{PeerBaseline, Sample, Subject, is_crowded};
 use series::{Grade, SubjectHistory, median};
@@ -84,11 +84,13 @@ impl SlowDetector {
         let slowdown =
             self.against_usual(&typical, |now, usual| now.saturating_mul(10) / usual.max(1));
         let increase = self.against_usual(&typical, u64::saturating_sub);
+        let usual = self.usual();
         let is_crowded = is_crowded(&typical);
         for sample in samples {
             let who = (sample.kind, sample.group.clone(), sample.name.clone());
             let comparison = PeerBaseline {
                 others_ns: others(&typical, &who),
+                others_usual_ns: others(&usual, &who),
                 others_slowdown_tenths: others(&slowdown, &who).unwrap_or(10).max(10),
                 others_increase_ns: others(&increase, &who).unwrap_or(0),
                 is_crowded,
@@ -104,7 +106,38 @@ impl SlowDetector {
             let series = self.known.get(who);
             series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
         });
-        self.blamed.values().cloned().collect()
+        let judged = self.blamed.iter();
+        let judged = judged.filter(|(who, _)| !self.is_explained(who, &signs.ways));
+        judged.map(|(_, suspect)| suspect.clone()).collect()
+    }
+
+    /// Whether what a way takes longer is the time that all peers on it take themselves: a kernel
+    /// acknowledges late what its program does not answer, so a program that stands still looks
+    /// like a long way.
+    fn is_explained(&self, who: &Subject, ways: &Ways) -> bool {
+        let (kind, group, name) = who;
+        let is_way = match kind {
+            SuspectKind::Nic => group != RDMA_GROUP,
+            SuspectKind::Peer => group != OWN_GROUP && group != STILL_GROUP,
+            SuspectKind::Shard | SuspectKind::Disk => false,
+        };
+        let peers: Vec<&str> = match kind {
+            SuspectKind::Nic => {
+                let peers = ways.iter().filter(|(_, nics)| nics.contains(name));
+                peers.map(|(peer, _)| peer.as_str()).collect()
+            }
+            _ => vec![name],
+        };
+        let of = |peer: &str| (SuspectKind::Peer, OWN_GROUP.to_owned(), peer.to_owned());
+        let own = peers.into_iter().filter_map(|peer| self.known.get(&of(peer)));
+        let (fresh, stale): (Vec<_>, Vec<_>) =
+            own.partition(|series| series.silent_turns() < STALE_TURNS);
+        let own = if fresh.is_empty() { stale } else { fresh };
+        let Some(way_ns) = self.known.get(who).and_then(SubjectHistory::growth) else {
+            return false;
+        };
+        let explains = |series: &SubjectHistory| series.growth() >= Some(way_ns / 2);
+        is_way && !own.is_empty() && own.into_iter().all(explains)
     }
 
     /// Adds to those that lose those that are slow, but for their victims: peers behind a slow NIC
@@ -115,8 +148,9 @@ impl SlowDetector {
         let named = lossy.iter().chain(&slow).filter(|suspect| is_nic(suspect));
         let mut sick: BTreeSet<String> = named.map(|suspect| suspect.name.clone()).collect();
         let wavering = self.known.iter();
-        let wavering =
-            wavering.filter(|(who, series)| who.0 == SuspectKind::Nic && series.is_slow());
+        let wavering = wavering.filter(|(who, series)| {
+            who.0 == SuspectKind::Nic && series.is_slow() && !self.is_explained(who, ways)
+        });
         sick.extend(wavering.map(|(who, _)| who.2.clone()));
         let mut kept = lossy;
         for suspect in slow {
@@ -135,6 +169,12 @@ impl SlowDetector {
     fn typical(&self) -> BTreeMap<Subject, u64> {
         let lately = self.known.iter().filter(|(_, series)| series.silent_turns() < STALE_TURNS);
         lately.filter_map(|(who, series)| Some((who.clone(), series.typical()?))).collect()
+    }
+
+    /// The baseline of each that has one.
+    fn usual(&self) -> BTreeMap<Subject, u64> {
+        let known = self.known.iter();
+        known.filter_map(|(who, series)| Some((who.clone(), series.usual()?))).collect()
     }
 
     /// What each did lately, relative to its baseline, of those with a known baseline.
@@ -175,6 +215,7 @@ fn judge_one(
     Some(Suspect {
         kind: sample.kind,
         name: sample.name.clone(),
+        cause: sample.cause,
         evidence: evidence(sample.what, now_ns, comparison.others_ns, (usual_ns, checked_ns)),
         since_ms,
         now_ns,

@@ -1,11 +1,15 @@
 //! What the agent knows of a host at one moment: plain data, served as JSON and turned into
 //! metrics.
 
+mod suspect;
+
 use crate::explain::SourceState;
 use crate::histogram::Distribution;
 use perigee_activity::SocketCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+pub use suspect::{PastSuspect, Suspect, SuspectCause, SuspectKind};
 
 /// A host at one moment. Counters only grow from one snapshot to the next.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -53,6 +57,9 @@ pub struct Snapshot {
     pub slow: Vec<SlowBatchEntry>,
     /// Our processes.
     pub processes: Vec<ProcessSeries>,
+    /// What our programs count as a whole.
+    #[serde(default)]
+    pub programs: Vec<ProgramSeries>,
     /// The probes and what they cost.
     pub probes: Vec<ProbeSeries>,
     /// Events that a probe could not count, by reason.
@@ -256,58 +263,17 @@ impl LinkSeries {
     }
 }
 
-/// What can be slow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SuspectKind {
-    /// A network interface or an RDMA port.
-    Nic,
-    /// A thread of ours that does not get its core.
-    Shard,
-    /// A block device.
-    Disk,
-    /// Another host.
-    Peer,
-}
-
-impl SuspectKind {
-    /// Value of the `kind` label.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Nic => "nic",
-            Self::Shard => "shard",
-            Self::Disk => "disk",
-            Self::Peer => "peer",
-        }
-    }
-}
-
-/// A subject that is slower than others of its kind and than its baseline.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Suspect {
-    /// What it is.
-    pub kind: SuspectKind,
-    /// NIC, disk, peer, or `program/thread`.
-    pub name: String,
-    /// The numbers behind the verdict, for people.
-    pub evidence: String,
-    /// Milliseconds since 1970 of the first bad turn.
-    pub since_ms: u64,
-    /// What it takes now, in nanoseconds.
-    pub now_ns: u64,
-    /// What it takes usually, or else what the others take.
-    pub usual_ns: u64,
-}
-
-/// A verdict that no longer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PastSuspect {
-    /// Who it was, with the evidence of its last turn.
-    #[serde(flatten)]
-    pub suspect: Suspect,
-    /// Milliseconds since 1970 of the turn that cleared it, or of the last one before the agent
-    /// ended.
-    pub until_ms: u64,
+/// What the processes of a program count as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramSeries {
+    /// Name of the program.
+    pub program: String,
+    /// Calls of it that ended.
+    pub calls: u64,
+    /// Objects whose bytes did not match their checksum.
+    pub wrong_bytes: u64,
+    /// Transfers that failed because nothing answers at the endpoint of the segment's owner.
+    pub unreachable_owners: u64,
 }
 
 /// Packets dropped for one reason.

@@ -18,6 +18,9 @@ pub struct TraceAnswer {
     /// `HOST:PORT` of the master that the agent reports to, which knows the other agents.
     #[serde(default)]
     pub cluster: Option<String>,
+    /// Spans that were overwritten before the agent had read them, so that parts may be missing.
+    #[serde(default)]
+    pub lost: u64,
     /// Spans, each call behind what lies below it.
     pub spans: Vec<SpanEntry>,
 }

@@ -39,6 +39,7 @@ pub(crate) fn run(
 fn explain(config: AgentConfig, format: OutputFormat) -> Result<(), Failure> {
     let mut options = config.options;
     options.state = None;
+    options.looks_only = true;
     let snapshot = Collector::new(options).collect();
     let text = match format {
         OutputFormat::Text => explain_text(&snapshot.sources),

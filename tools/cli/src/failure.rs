@@ -80,8 +80,10 @@ pub(crate) enum Failure {
     },
     /// Agents were asked for a request.
     #[error(
-        "{agents} agents have no {what}: kept are calls under a sampled traceparent, the slowest of each second, \
-         and slow ones, from an agent's start on; ask other hosts with --agent=HOST or --cluster=MASTER"
+        "{} no {what}: kept are calls under a sampled traceparent, the slowest of each second, \
+         and slow ones, from an agent's start on, each under the first of its keys (perigee trace \
+         lists the latest); ask other hosts with --agent=HOST or --cluster=MASTER",
+        if *agents == 1 { "1 agent has".to_owned() } else { format!("{agents} agents have") }
     )]
     NoTrace {
         /// What is missing.
@@ -89,6 +91,13 @@ pub(crate) enum Failure {
         /// How many answered.
         agents: usize,
     },
+    /// Of a request only servers' parts were found.
+    #[error(
+        "Only servers have spans of this request, not the program that made the call: it had no \
+         agent on its host, its agent was not asked (--agent=HOST, --cluster=MASTER), or the span \
+         was lost"
+    )]
+    NoCall,
     /// The node could not start.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -157,7 +166,7 @@ impl Failure {
             | Self::NoVerdict { .. }
             | Self::NoServer { .. }
             | Self::Http(_) => Status::RpcFail.exit(),
-            Self::NoTrace { .. } => EXIT_NOT_FOUND,
+            Self::NoTrace { .. } | Self::NoCall => EXIT_NOT_FOUND,
             Self::Call(error) => error.status().exit(),
             Self::Drain(error) => error.status().exit(),
             Self::Topology(_) | Self::NoHosts | Self::Baseline(_) | Self::NoBundle { .. } => {

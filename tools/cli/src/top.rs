@@ -18,14 +18,19 @@ use crate::invocation::Invocation;
 use crate::output;
 use board::TopState;
 use cluster::ClusterState;
+use perigee_agent::Snapshot;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, ValueKind};
 use source::SnapshotSource;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use watched::Watched;
 
 /// Longest pause between two readings, in milliseconds.
 const DELAY_MS_MAX: i128 = 60_000;
+/// Longest wait for an agent that reads its host again, which takes it a second on a quiet host.
+const NEW_READING_DEADLINE: Duration = Duration::from_secs(5);
+/// Pause between two questions for that.
+const NEW_READING_PAUSE: Duration = Duration::from_millis(50);
 /// Largest port number.
 const PORT_MAX: i128 = 65_535;
 /// The usual HTTP port of a master.
@@ -79,10 +84,23 @@ pub(crate) fn run(
     board.accept(source.read());
     if is_once {
         std::thread::sleep(delay);
-        board.accept(source.read());
+        read_again(&mut board, || source.read());
         return Ok(output::print(&board.text())?);
     }
     Ok(watched::show(&mut board, screen::draw, move || source.read())?)
+}
+
+/// Takes a reading that is newer than the one before, if one comes in time: an agent gives the same
+/// for a second.
+fn read_again(board: &mut TopState, mut read: impl FnMut() -> Result<Snapshot, String>) {
+    let end = Instant::now() + NEW_READING_DEADLINE;
+    loop {
+        board.accept(read());
+        if board.has_two() || board.trouble.is_some() || Instant::now() >= end {
+            return;
+        }
+        std::thread::sleep(NEW_READING_PAUSE);
+    }
 }
 
 /// Shows a cluster until `q` is pressed, or prints it once.

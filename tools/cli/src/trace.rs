@@ -61,11 +61,15 @@ pub(crate) fn run(
         return Err(nothing(&gathered, settings.text("of")));
     }
     let text = match (settings.text("format"), &wanted) {
-        ("json", _) => json(gathered.spans)?,
+        ("json", _) => json(gathered.spans.clone())?,
         (_, Some(_)) => trees(&gathered.spans),
         (_, None) => call::list(&gathered.spans),
     };
-    Ok(output::print(&text)?)
+    output::print(&text)?;
+    match wanted.is_none() || gathered.spans.iter().any(|span| span.kind == "call") {
+        true => Ok(()),
+        false => Err(Failure::NoCall),
+    }
 }
 
 fn agents(settings: &Settings) -> Vec<AskedAgent> {
@@ -110,8 +114,12 @@ fn trees(spans: &[SpanEntry]) -> String {
     let mut text = String::new();
     for trace in gather::traces(spans) {
         let calls = CallLines::of(spans, trace);
-        let plural = if calls.len() == 1 { "" } else { "s" };
-        text.push_str(&format!("trace {trace}, {} call{plural}\n", calls.len()));
+        let what = match calls.len() {
+            0 => "its call is not kept".to_owned(),
+            1 => "1 call".to_owned(),
+            many => format!("{many} calls"),
+        };
+        text.push_str(&format!("trace {trace}, {what}\n"));
         calls.iter().for_each(|call| text.push_str(&call.text()));
         text.push_str(&call::alone(spans, trace));
     }

@@ -110,7 +110,12 @@ function showHosts(verdict) {
     row.append(element("td", one.host), element("td", one.nics.join(", ")), element("td", `${lasting(one.age_ms)} ago`));
     return row;
   });
-  part("hosts").tBodies[0].replaceChildren(...rows);
+  const silent = (verdict.silent ?? []).map((one) => {
+    const row = element("tr");
+    row.append(element("td", one.host), element("td", ""), element("td", `silent for ${lasting(one.age_ms)}`));
+    return row;
+  });
+  part("hosts").tBodies[0].replaceChildren(...rows, ...silent);
 }
 
 function show(verdict) {

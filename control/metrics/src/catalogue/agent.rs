@@ -39,8 +39,17 @@ pub(super) const FAMILIES: &[Family] = &[
     gauge("perigee_agent_processes", "processes", "Processes of ours that are seen on the host"),
     gauge("perigee_agent_collect_seconds", "seconds", "Time of the last reading of the host"),
     gauge("perigee_agent_suspect", "none",
-        "1 for a NIC, shard, disk or peer that is slower than its peers and than its own baseline")
-        .labelled(&["kind", "name"]),
+        "1 for a NIC, shard, disk or peer that is slower or loses more than its peers and than its own baseline, with the cause: core, copy, disk, still, wire, loss, queue, damage, discard, link")
+        .labelled(&["kind", "name", "cause"]),
+    counter("perigee_process_calls_total", "calls",
+        "Calls of store clients and batches of engines that ended, of all processes of a program; source: activity pages")
+        .labelled(&["program"]),
+    counter("perigee_process_checksum_failures_total", "objects",
+        "Objects whose bytes did not match their checksum, as readers found; also of clients that serve no metrics; source: activity pages")
+        .labelled(&["program"]),
+    counter("perigee_process_unreachable_owners_total", "transfers",
+        "Transfers that failed because nothing answers at the endpoint of the segment's owner; also of clients that serve no metrics; source: activity pages")
+        .labelled(&["program"]),
     gauge("perigee_agent_disk_state", "none",
         "1 for the state of a disk that keeps objects: healthy, slow, hung, full, read_only, failed, withdrawn; source: activity pages")
         .labelled(&["program", "pid", "path", "state"]),

@@ -48,6 +48,13 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .ours(),
     Family::gauge(
+        "perigee_cluster_silent_agent_seconds",
+        "seconds",
+        "Time since the last report of an agent that reports no more, for an hour",
+    )
+    .labelled(&["host"])
+    .ours(),
+    Family::gauge(
         "perigee_cluster_culprit",
         "1",
         "1 for each that the agents name together: kind is path, nic, host, switch, disk or shard",

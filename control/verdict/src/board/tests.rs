@@ -38,9 +38,14 @@ fn suspect(kind: &str, name: impl ToString) -> ReportedSuspect {
     ReportedSuspect {
         kind: kind.to_owned(),
         name: name.to_string(),
+        cause: String::new(),
         evidence: "round trips of 9.0 ms, usually 50 us".to_owned(),
         since_ms: 77,
     }
+}
+
+fn because(cause: &str, suspect: ReportedSuspect) -> ReportedSuspect {
+    ReportedSuspect { cause: cause.to_owned(), ..suspect }
 }
 
 /// All hosts report each second for so long; `blame` adds the suspects of each.
@@ -107,6 +112,63 @@ fn a_host_that_all_name_on_all_rails_is_the_host() {
 }
 
 #[test]
+fn a_host_whose_process_stands_still_is_named_at_once_and_no_nic_switch_or_path() {
+    let host = one_of_own("h3");
+    for cause in ["core", "copy", "disk", "still"] {
+        // All see it; one that has no other peer takes it for its NIC.
+        let mut board = ClusterBoard::default();
+        let still = |rail| because(cause, suspect("peer", address(3, rail)));
+        play(&mut board, 6, |host| match host {
+            0 => vec![because("wire", suspect("nic", "rail0")), still(1)],
+            3 => Vec::new(),
+            _ => vec![still(0), still(1)],
+        });
+        let named = named(&mut board, 6000);
+        assert!(named.contains(&host), "{cause}: {named:?}");
+        assert!(!named.iter().any(|one| one.1.contains("h3/")), "{cause}: {named:?}");
+        // Only one does: it is not the path either.
+        let mut board = ClusterBoard::default();
+        play(&mut board, 20, |host| if host == 1 { vec![still(0)] } else { Vec::new() });
+        assert_eq!(self::named(&mut board, 19_000), std::slice::from_ref(&host), "{cause}");
+        let evidence = &board.verdict(19_000).culprits[0].evidence;
+        assert!(evidence[0].starts_with("h1: peer 10.0.0.3: "), "{evidence:?}");
+    }
+}
+
+fn one_of_own(host: &str) -> (CulpritKind, String) {
+    (CulpritKind::Host, host.to_owned())
+}
+
+#[test]
+fn a_peer_whose_answers_are_lost_stands_still_only_if_it_says_so_itself() {
+    let play_with = |cause: &str| {
+        let mut board = ClusterBoard::default();
+        play(&mut board, 20, |host| match host {
+            3 => vec![because("loss", suspect("nic", "rail0"))],
+            _ => vec![because(cause, suspect("peer", address(3, 0)))],
+        });
+        named(&mut board, 19_000)
+    };
+    let nic = (CulpritKind::Nic, "h3/rail0".to_owned());
+    assert_eq!(play_with("still"), std::slice::from_ref(&nic));
+    assert_eq!(play_with("core"), [one_of_own("h3"), nic]);
+}
+
+#[test]
+fn a_process_that_stands_still_on_a_host_without_an_agent_is_named_by_its_address() {
+    let mut board = ClusterBoard::default();
+    play(&mut board, 6, |_| vec![because("still", suspect("peer", "10.9.9.9"))]);
+    assert_eq!(named(&mut board, 6000), [one_of_own("10.9.9.9")]);
+}
+
+#[test]
+fn reports_of_agents_that_say_no_cause_are_read() {
+    let text = r#"{"kind": "peer", "name": "10.0.0.1", "evidence": "e", "since_ms": 7}"#;
+    let suspect: ReportedSuspect = serde_json::from_str(text).unwrap();
+    assert!(!suspect.is_own() && suspect.is_of_way());
+}
+
+#[test]
 fn a_nic_without_tcp_links_is_named_by_its_own_host() {
     let mut board = ClusterBoard::default();
     let blame = |host| if host == 2 { vec![suspect("nic", "mlx5_0")] } else { Vec::new() };
@@ -119,14 +181,14 @@ fn hosts_that_are_silent_are_forgotten_and_with_them_what_they_name() {
     let mut board = ClusterBoard::default();
     play(&mut board, 6, |_| vec![suspect("nic", "rail1")]);
     assert_eq!(named(&mut board, 6000).len(), 1);
-    assert_eq!(
-        *board.verdict(5000 + REPORT_FRESH_MS),
-        ClusterVerdict {
-            version: VERDICT_VERSION,
-            taken_ms: 5000 + REPORT_FRESH_MS,
-            ..ClusterVerdict::default()
-        }
-    );
+    let verdict = board.verdict(5000 + REPORT_FRESH_MS).clone();
+    assert!(verdict.hosts.is_empty() && verdict.culprits.is_empty() && verdict.links.is_empty());
+    let silent: Vec<_> = verdict.silent.iter().map(|one| (&*one.host, one.age_ms)).collect();
+    assert_eq!(silent.len(), HOSTS);
+    assert_eq!(silent[1], ("h1", REPORT_FRESH_MS));
+    board.take(report(1), address(1, 9), 40_000).unwrap();
+    assert!(board.verdict(41_000).silent.iter().all(|one| one.host != "h1"), "it reports again");
+    assert!(board.verdict(5000 + SILENT_SHOWN_MS).silent.iter().all(|one| one.host == "h1"));
 }
 
 #[test]

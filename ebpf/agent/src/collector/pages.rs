@@ -15,11 +15,13 @@ pub(super) struct Pages {
     ended: BTreeMap<OsString, Instant>,
     /// Whether the last try to tell processes of this agent failed, which is logged once.
     is_silent: bool,
+    looks_only: bool,
 }
 
 impl Pages {
-    pub(super) fn new(directory: PageDirectory) -> Self {
-        Self { directory, ended: BTreeMap::new(), is_silent: false }
+    /// With `looks_only` nothing is made or removed there.
+    pub(super) fn new(directory: PageDirectory, looks_only: bool) -> Self {
+        Self { directory, ended: BTreeMap::new(), is_silent: false, looks_only }
     }
 
     /// What lies there now; pages of ended processes are in it once.
@@ -39,6 +41,9 @@ impl Pages {
     }
 
     fn note_reader(&mut self) {
+        if self.looks_only {
+            return;
+        }
         let noted = self.directory.note_reader();
         if let Err(error) = &noted
             && !self.is_silent
@@ -60,7 +65,8 @@ mod tests {
     fn the_page_of_an_ended_process_is_listed_once_and_stays_for_other_agents() {
         let folder = tempfile::tempdir().unwrap();
         let directory = PageDirectory::new(folder.path());
-        let (mut one, mut other) = (Pages::new(directory.clone()), Pages::new(directory.clone()));
+        let (mut one, mut other) =
+            (Pages::new(directory.clone(), false), Pages::new(directory.clone(), false));
         let page = Page::create(&directory).unwrap();
         let path = page.path().unwrap().to_owned();
         assert_eq!((one.read().living.len(), one.read().ended.len()), (1, 0));
@@ -73,5 +79,15 @@ mod tests {
         let name = path.file_name().unwrap();
         assert!(!one.read().holds(name) && !path.exists());
         assert!(one.ended.is_empty());
+    }
+
+    #[test]
+    fn who_only_looks_makes_no_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pages");
+        let read = |looks_only| Pages::new(PageDirectory::new(&path), looks_only).read();
+        assert!(read(true).living.is_empty() && !path.exists());
+        read(false);
+        assert_eq!(path.exists(), nix::unistd::geteuid().is_root());
     }
 }

@@ -10,7 +10,7 @@ use crate::host::Wait;
 use crate::slow::link_state::LinkState;
 use crate::slow::sample::Sample;
 use crate::slow::{RDMA_GROUP, SHORTEST_GROUP, Signs};
-use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
+use crate::snapshot::{LinkSeries, Snapshot, SuspectCause, SuspectKind};
 use asked::{Asked, asked, peers, ways, wires};
 use counters::{TurnCounters, VALUES_MIN};
 use shares::shares;
@@ -51,9 +51,11 @@ impl Samples {
         self.asked_reach.see(snapshot.links.iter().filter(asks));
         let mut samples = self.nics(snapshot, &asked);
         samples.extend(self.rails(snapshot));
-        samples.extend(peers(&asked));
+        let shards = self.shards(waits, elapsed_ns);
+        let waited_ns = shards.iter().map(|shard| shard.value_ns).max().unwrap_or(0);
+        samples.extend(peers(&asked, snapshot, waited_ns));
         samples.extend(wires(&asked, snapshot));
-        samples.extend(self.shards(waits, elapsed_ns));
+        samples.extend(shards);
         samples.extend(self.disks(snapshot, elapsed_ns));
         let shares = shares(snapshot, &mut self.counters);
         if elapsed_ns == 0 {
@@ -98,6 +100,7 @@ impl Samples {
                     name: who.1,
                     value_ns,
                     what,
+                    cause: SuspectCause::Wire,
                 }
             };
             if let Some(value_ns) = quarter {
@@ -133,6 +136,7 @@ impl Samples {
                     group: RDMA_GROUP.to_owned(),
                     value_ns,
                     what: "operations of",
+                    cause: SuspectCause::Wire,
                     starts_over: false,
                 });
             }
@@ -160,6 +164,7 @@ impl Samples {
                 group: String::new(),
                 value_ns: u64::try_from(of_a_second).unwrap_or(u64::MAX),
                 what: "waits for a core in each second of",
+                cause: SuspectCause::Core,
                 starts_over: false,
             });
         }
@@ -197,6 +202,7 @@ impl Samples {
                 group: kind.to_owned(),
                 value_ns,
                 what: "requests of",
+                cause: SuspectCause::Disk,
                 starts_over: false,
             });
         }

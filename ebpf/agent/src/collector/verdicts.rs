@@ -27,7 +27,7 @@ impl Verdicts {
     pub(super) fn open(keep: &StateFolder) -> Self {
         let mut verdicts: Self = keep.read(FILE);
         let seen_ms = verdicts.seen_ms;
-        verdicts.take(seen_ms, &[]);
+        verdicts.take(seen_ms, &mut []);
         verdicts
     }
 
@@ -36,8 +36,15 @@ impl Verdicts {
         keep.write(FILE, self)
     }
 
-    /// The verdicts of a turn; the log names each when it begins and when it ends.
-    pub(super) fn take(&mut self, now_ms: u64, suspects: &[Suspect]) {
+    /// The verdicts of a turn; the log names each when it begins and when it ends. One that goes on
+    /// with other evidence has begun when it began.
+    pub(super) fn take(&mut self, now_ms: u64, suspects: &mut [Suspect]) {
+        for suspect in &mut *suspects {
+            let mut before = self.named.iter();
+            if let Some(before) = before.find(|before| before.is_of(suspect)) {
+                suspect.since_ms = suspect.since_ms.min(before.since_ms);
+            }
+        }
         for suspect in suspects.iter().filter(|suspect| !holds(&self.named, suspect)) {
             let (kind, evidence) = (suspect.kind.label(), &suspect.evidence);
             tracing::warn!(%kind, name = %suspect.name, %evidence, "Slow");
@@ -60,23 +67,21 @@ impl Verdicts {
     }
 }
 
-/// Whether a verdict is among these, maybe with newer numbers.
+/// Whether a verdict is among these, maybe for another reason and with newer numbers.
 fn holds(suspects: &[Suspect], suspect: &Suspect) -> bool {
-    let same = |other: &Suspect| {
-        (other.kind, &other.name, other.since_ms) == (suspect.kind, &suspect.name, suspect.since_ms)
-    };
-    suspects.iter().any(same)
+    suspects.iter().any(|other| other.is_of(suspect))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::SuspectKind;
+    use crate::snapshot::{SuspectCause, SuspectKind};
 
     fn suspect(name: &str, since_ms: u64, evidence: &str) -> Suspect {
         Suspect {
             kind: SuspectKind::Nic,
             name: name.to_owned(),
+            cause: SuspectCause::Wire,
             evidence: evidence.to_owned(),
             since_ms,
             now_ns: 9,
@@ -96,13 +101,26 @@ mod tests {
     #[test]
     fn a_verdict_that_ends_is_remembered_with_its_last_evidence() {
         let mut verdicts = Verdicts::default();
-        verdicts.take(10, &[suspect("eth0", 3, "first")]);
-        verdicts.take(11, &[suspect("eth0", 3, "last"), suspect("eth1", 11, "other")]);
+        verdicts.take(10, &mut [suspect("eth0", 3, "first")]);
+        verdicts.take(11, &mut [suspect("eth0", 3, "last"), suspect("eth1", 11, "other")]);
         assert!(shown(&verdicts).is_empty());
-        verdicts.take(12, &[suspect("eth1", 11, "other")]);
+        verdicts.take(12, &mut [suspect("eth1", 11, "other")]);
         assert_eq!(shown(&verdicts), [("eth0".to_owned(), 3, 12, "last".to_owned())]);
-        verdicts.take(5, &[]);
+        verdicts.take(5, &mut []);
         assert_eq!(shown(&verdicts)[0], ("eth1".to_owned(), 11, 11, "other".to_owned()));
+    }
+
+    #[test]
+    fn a_verdict_that_goes_on_for_another_reason_is_the_same_one() {
+        let mut verdicts = Verdicts::default();
+        let lossy = Suspect { cause: SuspectCause::Loss, ..suspect("eth0", 3, "lost") };
+        verdicts.take(10, &mut [lossy]);
+        let mut slow = [suspect("eth0", 9, "round trips")];
+        verdicts.take(11, &mut slow);
+        assert!(shown(&verdicts).is_empty(), "it has not ended");
+        assert_eq!(slow[0].since_ms, 3, "and did not begin again");
+        verdicts.take(14, &mut []);
+        assert_eq!(shown(&verdicts), [("eth0".to_owned(), 3, 14, "round trips".to_owned())]);
     }
 
     #[test]
@@ -110,8 +128,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keep = StateFolder::new(Some(folder.path()), "boot");
         let mut verdicts = Verdicts::open(&keep);
-        verdicts.take(10, &[suspect("eth0", 3, "why")]);
-        verdicts.take(20, &[suspect("eth0", 3, "why")]);
+        verdicts.take(10, &mut [suspect("eth0", 3, "why")]);
+        verdicts.take(20, &mut [suspect("eth0", 3, "why")]);
         verdicts.save(&keep).unwrap();
         let next = Verdicts::open(&keep);
         assert_eq!(shown(&next), [("eth0".to_owned(), 3, 20, "why".to_owned())]);
@@ -121,10 +139,11 @@ mod tests {
     fn the_past_is_bounded() {
         let mut verdicts = Verdicts::default();
         for turn in 0..3 * PAST_SUSPECTS_MAX as u64 {
-            verdicts.take(turn, &[suspect("eth0", turn, "why")]);
+            verdicts.take(turn, &mut [suspect("eth0", turn, "why")]);
+            verdicts.take(turn, &mut []);
         }
         let past = shown(&verdicts);
         assert_eq!(past.len(), PAST_SUSPECTS_MAX);
-        assert_eq!(past[0].1, 3 * PAST_SUSPECTS_MAX as u64 - 2, "the newest stay");
+        assert_eq!(past[0].1, 3 * PAST_SUSPECTS_MAX as u64 - 1, "the newest stay");
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn report(now: &Snapshot, before: Option<&Snapshot>, host: &MeshHost)
     let suspects = now.suspects.iter().map(|suspect| ReportedSuspect {
         kind: suspect.kind.label().to_owned(),
         name: suspect.name.clone(),
+        cause: suspect.cause.label().to_owned(),
         evidence: suspect.evidence.clone(),
         since_ms: suspect.since_ms,
     });
@@ -55,7 +56,7 @@ fn retransmits_before(before: Option<&Snapshot>, link: &LinkSeries) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Suspect;
+    use crate::snapshot::{Suspect, SuspectCause};
 
     fn link(device: &str, peer: &str, connections: u64, retransmits: u64) -> LinkSeries {
         LinkSeries {
@@ -77,6 +78,7 @@ mod tests {
         let suspect = Suspect {
             kind: SuspectKind::Peer,
             name: "10.0.0.9".to_owned(),
+            cause: SuspectCause::Still,
             evidence: "no answer".to_owned(),
             since_ms: 5,
             now_ns: 1,
@@ -96,10 +98,8 @@ mod tests {
         let reported = report(&snapshot, None, &host());
         let peers: Vec<&str> = reported.links.iter().map(|link| link.peer.as_str()).collect();
         assert_eq!(peers, ["10.0.0.2", "10.0.0.9"]);
-        assert_eq!(
-            (reported.suspects[0].kind.as_str(), reported.suspects[0].since_ms),
-            ("peer", 5)
-        );
+        let suspect = &reported.suspects[0];
+        assert_eq!((&*suspect.kind, &*suspect.cause, suspect.since_ms), ("peer", "still", 5));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Pure, as the rest of the judgement. Invariant: a link is held against its own past only, since
 //! ports of one host may differ, and a single bad turn names none.
 
-use crate::snapshot::{NicSeries, Suspect, SuspectKind};
+use crate::snapshot::{NicSeries, Suspect, SuspectCause, SuspectKind};
 use std::collections::BTreeMap;
 
 /// Turns in a row in which a link shows something before it counts: as good, and as bad.
@@ -82,6 +82,7 @@ impl LinkStateDetector {
                 suspects.push(Suspect {
                     kind: SuspectKind::Nic,
                     name: link.device.clone(),
+                    cause: SuspectCause::Link,
                     evidence,
                     since_ms: past.bad_since_ms.unwrap_or(now_ms),
                     now_ns: 0,

@@ -18,6 +18,18 @@ pub(crate) const SHORTEST_GROUP: &str = "shortest/";
 /// a gigabit.
 pub(crate) const WIRE_GROUP: &str = "wire/";
 
+/// What exchanges take at their peers.
+pub(crate) const OWN_GROUP: &str = "";
+
+/// What exchanges take at the only peer, of which the kind and size of the work are no part.
+pub(crate) const STILL_GROUP: &str = "still/";
+
+/// A NIC that the others hide, because they take longer by nature, is held against its own past:
+/// this many times that, in tenths, as if it were alone.
+const HIDDEN_TENTHS: u64 = 40;
+/// The others take longer by nature if they usually take so many times as long, in tenths.
+const BY_NATURE_TENTHS: u64 = 20;
+
 /// From this multiple on a subject is clearly slow, in tenths.
 const CLEAR_TENTHS: u64 = 30;
 
@@ -55,6 +67,8 @@ pub(super) struct SlowRule {
     floor_ns: u64,
     /// What makes the others slower adds to everybody's time; else it multiplies it.
     adds_up: bool,
+    /// Others that take longer by nature are no measure.
+    sees_past_others: bool,
 }
 
 impl SlowRule {
@@ -67,6 +81,7 @@ impl SlowRule {
                 alone_tenths: Some(20),
                 floor_ns: 80_000,
                 adds_up: false,
+                sees_past_others: true,
             },
             SuspectKind::Nic | SuspectKind::Peer if sample.group.starts_with(WIRE_GROUP) => Self {
                 others_tenths: 30,
@@ -75,6 +90,7 @@ impl SlowRule {
                 alone_tenths: (sample.kind == SuspectKind::Nic).then_some(40),
                 floor_ns: 1_000_000,
                 adds_up: false,
+                sees_past_others: sample.kind == SuspectKind::Nic,
             },
             // Buckets of powers of two.
             SuspectKind::Nic => Self {
@@ -84,6 +100,16 @@ impl SlowRule {
                 alone_tenths: (sample.group != RDMA_GROUP).then_some(40),
                 floor_ns: 200_000,
                 adds_up: false,
+                sees_past_others: sample.group != RDMA_GROUP,
+            },
+            SuspectKind::Peer if sample.group == STILL_GROUP => Self {
+                others_tenths: 40,
+                usual_tenths: 40,
+                needs_usual: true,
+                alone_tenths: Some(40),
+                floor_ns: 3_000_000,
+                adds_up: false,
+                sees_past_others: false,
             },
             SuspectKind::Peer => Self {
                 others_tenths: 25,
@@ -92,6 +118,7 @@ impl SlowRule {
                 alone_tenths: None,
                 floor_ns: 200_000,
                 adds_up: false,
+                sees_past_others: false,
             },
             // Nanoseconds of each second.
             SuspectKind::Shard => Self {
@@ -102,6 +129,7 @@ impl SlowRule {
                 floor_ns: 400_000_000,
                 // Waits grow from almost nothing, so multiples of them mean nothing.
                 adds_up: true,
+                sees_past_others: false,
             },
             SuspectKind::Disk => Self {
                 others_tenths: 40,
@@ -110,6 +138,7 @@ impl SlowRule {
                 alone_tenths: Some(40),
                 floor_ns: 3_000_000,
                 adds_up: false,
+                sees_past_others: false,
             },
         }
     }
@@ -141,6 +170,9 @@ impl SlowRule {
             return Grade::Good;
         }
         let references = match (comparison.others_ns, usual_ns, self.alone_tenths) {
+            (Some(_), Some(usual), _) if self.is_hidden(usual, comparison) => {
+                [expected_ns.map(|expected| (expected, HIDDEN_TENTHS)), None]
+            }
             (Some(others), _, _) => [
                 Some((others, self.others_tenths)),
                 expected_ns.map(|expected| (expected, self.usual_tenths)),
@@ -162,5 +194,15 @@ impl SlowRule {
             }
         }
         verdict
+    }
+
+    /// Whether the others take longer by nature than this one does when it is slow.
+    fn is_hidden(&self, usual_ns: u64, comparison: &PeerBaseline) -> bool {
+        let longer = |others: u64| {
+            others >= usual_ns.saturating_mul(BY_NATURE_TENTHS) / 10
+                && others >= usual_ns.saturating_add(self.floor_ns)
+        };
+        let by_nature = comparison.others_usual_ns.is_some_and(longer);
+        self.sees_past_others && by_nature && !comparison.is_crowded
     }
 }

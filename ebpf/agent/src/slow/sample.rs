@@ -1,7 +1,7 @@
 //! A sample of a resource, and what it is compared with. Invariant: a higher value is worse.
 
 use super::series::median;
-use crate::snapshot::SuspectKind;
+use crate::snapshot::{SuspectCause, SuspectKind};
 use std::collections::BTreeMap;
 
 /// Half of our threads waiting this long in a second for a core make every number of the host
@@ -21,6 +21,8 @@ pub(crate) struct Sample {
     pub(crate) value_ns: u64,
     /// What the time is, for people.
     pub(crate) what: &'static str,
+    /// And where it goes, if it is too long.
+    pub(crate) cause: SuspectCause,
     /// From now on it is measured over others than before, so what it was is no measure.
     pub(crate) starts_over: bool,
 }
@@ -28,6 +30,8 @@ pub(crate) struct Sample {
 /// Values of one turn that a subject is held against.
 pub(crate) struct PeerBaseline {
     pub(super) others_ns: Option<u64>,
+    /// What the others take usually.
+    pub(super) others_usual_ns: Option<u64>,
     /// How much slower than usual the others are, in tenths.
     pub(super) others_slowdown_tenths: u64,
     /// And by how much.

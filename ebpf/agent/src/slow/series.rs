@@ -77,6 +77,11 @@ impl SubjectHistory {
         is_full.then(|| median(self.recent.iter().copied().collect()))?
     }
 
+    /// How much longer than usual it took lately.
+    pub(super) fn growth(&self) -> Option<u64> {
+        Some(self.typical()?.saturating_sub(self.usual().unwrap_or(0)))
+    }
+
     /// The best it showed lately: one good sample clears it, however bad the others were.
     pub(super) fn best(&self) -> Option<u64> {
         let is_full = self.recent.len() == RECENT_TURNS;

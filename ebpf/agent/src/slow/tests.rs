@@ -2,6 +2,7 @@
 
 use super::evidence::short_time;
 use super::*;
+use crate::snapshot::SuspectCause;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -13,6 +14,7 @@ fn sample(kind: SuspectKind, group: &str, name: &str, value_ns: u64) -> Sample {
         group: group.to_owned(),
         value_ns,
         what: "takes",
+        cause: SuspectCause::Unknown,
         starts_over: false,
     }
 }
@@ -360,6 +362,79 @@ fn a_wire_that_becomes_thin_is_named_and_not_one_that_always_was_or_is_a_little_
     assert_eq!(names(&play(&mut judge, 10, |_| wires(5 * MS))), ["eth0"]);
     let mut judge = SlowDetector::default();
     assert_eq!(play(&mut judge, 60, |_| wires(5 * MS)), []);
+}
+
+/// A host with one NIC and one peer, as an agent without probes saw it: what round trips take and
+/// what exchanges take at the peer, each second.
+fn lone(round_trip: u64, own: u64, wait: u64) -> Signs {
+    let ways = BTreeMap::from([("10.0.0.1".to_owned(), BTreeSet::from(["eth0".to_owned()]))]);
+    let peer = |group| Sample {
+        cause: SuspectCause::Still,
+        ..sample(SuspectKind::Peer, group, "10.0.0.1", own)
+    };
+    let samples = vec![
+        sample(SuspectKind::Nic, "sockets/virtual", "eth0", round_trip),
+        sample(SuspectKind::Peer, "eth0", "10.0.0.1", round_trip),
+        peer(OWN_GROUP),
+        peer(STILL_GROUP),
+        sample(SuspectKind::Shard, "", "a/0", wait),
+    ];
+    Signs { samples, ways, ..Signs::default() }
+}
+
+/// What is named in such turns, which come after a quiet half minute.
+fn named_alone(turns: impl Iterator<Item = (u64, u64)>, wait: u64) -> Vec<(SuspectKind, String)> {
+    let mut judge = SlowDetector::default();
+    let quiet = std::iter::repeat_n((370 * US, 90 * US), 30);
+    let mut named = BTreeSet::new();
+    for (turn, (round_trip, own)) in quiet.chain(turns).enumerate() {
+        let found = judge.judge(turn as u64 * 1000, &lone(round_trip, own, wait));
+        named.extend(found.into_iter().map(|one| (one.kind, one.name)));
+    }
+    named.into_iter().collect()
+}
+
+#[test]
+fn the_only_peer_that_stands_still_is_named_and_not_the_nic_that_it_lets_look_slow() {
+    // 0.3 % of a core, and a process that is stopped for 300 ms of each second: its kernel
+    // acknowledges late, and round trips are 10.5 ms and 3 ms.
+    let starved = (0..20).map(|turn| (10_500 * US + turn % 3 * MS, 33 * MS));
+    let stopped = (0..20).map(|turn| (3 * MS + turn % 4 * MS, 10 * MS));
+    let peer = (SuspectKind::Peer, "10.0.0.1".to_owned());
+    assert_eq!(named_alone(starved.clone(), MS), std::slice::from_ref(&peer));
+    assert_eq!(named_alone(stopped, MS), [peer]);
+    // All threads here wait: the numbers of this host are doubtful.
+    assert_eq!(named_alone(starved, 400 * MS), []);
+}
+
+#[test]
+fn the_only_nic_that_takes_longer_is_named_while_its_peer_does_what_it_did() {
+    let delayed = (0..20).map(|turn| (5 * MS + turn % 3 * 100 * US, 90 * US));
+    assert_eq!(named_alone(delayed, MS), [(SuspectKind::Nic, "eth0".to_owned())]);
+    // A busier peer that stays far from standing still.
+    assert_eq!(named_alone((0..40).map(|_| (450 * US, 2 * MS)), MS), []);
+}
+
+#[test]
+fn a_rail_that_becomes_as_slow_as_one_that_always_was_is_named() {
+    for (group, slow) in [("wire/in/virtual", 5 * MS), ("sockets/virtual", 2 * MS)] {
+        let rails = |fast, slow| {
+            let rail = |name, value| sample(SuspectKind::Nic, group, name, value);
+            vec![rail("rail0", fast), rail("rail1", slow)]
+        };
+        let fast = 700 * US;
+        let mut judge = SlowDetector::default();
+        assert_eq!(play(&mut judge, 30, |_| rails(fast, slow)), []);
+        // What slows both is neither's fault.
+        assert_eq!(play(&mut judge, 30, |_| rails(3 * fast, 3 * slow)), []);
+        assert_eq!(play(&mut judge, 30, |_| rails(fast, slow)), []);
+        let blamed = play(&mut judge, 12, |_| rails(fast * 7, slow));
+        assert_eq!(names(&blamed), ["rail0"], "{group}");
+        play(&mut judge, 10, |_| rails(fast, slow));
+        assert_eq!(play(&mut judge, 10, |_| rails(fast, slow)), []);
+        let blamed = play(&mut judge, 12, |_| rails(fast, 4 * slow));
+        assert_eq!(names(&blamed), ["rail1"], "{group}");
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ fn full() -> Snapshot {
     let suspect = Suspect {
         kind: SuspectKind::Disk,
         name: "sda".to_owned(),
+        cause: SuspectCause::Disk,
         evidence: "slow".to_owned(),
         since_ms: 1,
         now_ns: 2,
@@ -87,6 +88,7 @@ fn full() -> Snapshot {
         batches: vec![BatchSeries::default()],
         slow: vec![SlowBatchEntry::default()],
         processes: vec![ProcessSeries::default()],
+        programs: vec![ProgramSeries::default()],
         probes: vec![ProbeSeries::default()],
         lost: BTreeMap::from([("slow_batches".to_owned(), 1)]),
         sources: crate::explain::sources(&BTreeMap::new(), &BTreeMap::new(), 0, 0, None),

@@ -81,7 +81,7 @@ fn stretches(now: u64, minutes: u64, suspects: &[PastSuspect]) -> Vec<(String, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perigee_agent::{Suspect, SuspectKind};
+    use perigee_agent::{Suspect, SuspectCause, SuspectKind};
 
     const NOW: u64 = 1_800_000_000_000;
 
@@ -106,6 +106,7 @@ mod tests {
             suspect: Suspect {
                 kind: SuspectKind::Nic,
                 name: "eth1".to_owned(),
+                cause: SuspectCause::Wire,
                 evidence: String::new(),
                 since_ms,
                 now_ns: 1,

@@ -130,6 +130,11 @@ impl TopState {
         }
     }
 
+    /// Whether there are two readings, so that rates are known.
+    pub(super) fn has_two(&self) -> bool {
+        self.older.monotonic_ns > 0
+    }
+
     pub(super) fn table(&self) -> Table {
         rates::table(self.view, &self.newer, &self.older)
     }

@@ -65,7 +65,7 @@ impl ClusterState {
     /// Lines, and whether each is bad news.
     fn lines(&self, columns: usize) -> Vec<(bool, String)> {
         let mut lines = Vec::new();
-        if self.verdict.hosts.is_empty() {
+        if self.verdict.hosts.is_empty() && self.verdict.silent.is_empty() {
             let text = "No agent reports to this master; start agents with --report_to=MASTER";
             lines.push((false, text.to_owned()));
             return lines;
@@ -83,6 +83,10 @@ impl ClusterState {
         for host in &self.verdict.hosts {
             let (name, nics, seconds) = (&host.host, host.nics.join(", "), host.age_ms / 1000);
             lines.push((false, format!("{name}: {nics}; reported {seconds} s ago")));
+        }
+        for host in &self.verdict.silent {
+            let text = format!("{}: silent for {} s, not judged", host.host, host.age_ms / 1000);
+            lines.push((true, text));
         }
         lines
     }

@@ -9,7 +9,9 @@ use perigee_agent::{DiskSeries, Distribution, NicSeries, Snapshot};
 
 /// The tables of all views.
 pub(super) fn table(view: View, newer: &Snapshot, older: &Snapshot) -> Table {
-    let seconds = (newer.monotonic_ns.saturating_sub(older.monotonic_ns)) as f64 / 1e9;
+    let has_two = older.monotonic_ns > 0;
+    let gap_ns = newer.monotonic_ns.saturating_sub(older.monotonic_ns);
+    let seconds = if has_two { gap_ns as f64 / 1e9 } else { 0.0 };
     let pace = ReadingGap { seconds };
     let rows = match view {
         View::Nics => nics(newer, older, &pace),

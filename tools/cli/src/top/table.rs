@@ -158,6 +158,7 @@ impl TableCell {
     }
 
     pub(super) fn percent(share: Option<f64>) -> Self {
+        let share = share.filter(|share| !share.is_nan());
         Self {
             text: share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
             value: Some(share.unwrap_or(-1.0)),
@@ -185,6 +186,9 @@ impl TableCell {
     }
 
     fn scaled(value: f64, units: &[&str], step: f64) -> Self {
+        if value.is_nan() {
+            return Self { text: "-".to_owned(), value: Some(-1.0) };
+        }
         let (mut shown, mut unit) = (value, 0);
         while shown >= step * 0.9995 && unit + 1 < units.len() {
             shown /= step;

@@ -1,12 +1,13 @@
 //! What is drawn at 80x24, and what keys do.
 
 use super::board::TopState;
+use super::read_again;
 use super::screen;
 use super::table::View;
 use super::watched::{AfterKey, Watched};
 use perigee_agent::{
     Distribution, FlowSeries, LinkSeries, NicSeries, SlowBatchEntry, Snapshot, Suspect,
-    SuspectKind, TaskSeries,
+    SuspectCause, SuspectKind, TaskSeries,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -260,12 +261,27 @@ fn a_terminal_that_is_too_small_is_reported_and_a_large_one_is_used() {
 }
 
 #[test]
+fn a_second_reading_with_the_same_stamp_is_read_again_until_there_is_a_newer_one() {
+    let mut state = TopState::new(Duration::from_secs(1), "agent");
+    state.take(snapshot(1));
+    assert!(!state.has_two());
+    let unknown = state.text();
+    let nic = unknown.lines().find(|line| line.starts_with("mlx5_0")).unwrap();
+    assert_eq!(nic.split_whitespace().nth(3), Some("-"), "{nic}");
+    let mut readings = [1, 1, 1, 2].map(snapshot).into_iter();
+    read_again(&mut state, || readings.next().ok_or_else(|| "asked too often".to_owned()));
+    assert!(state.has_two() && state.trouble.is_none());
+    assert!(!state.text().lines().any(|line| line.starts_with("mlx5_0") && line.contains(" - ")));
+}
+
+#[test]
 fn who_is_slow_is_named_below_every_view() {
     let mut board = board();
     let mut next = snapshot(6);
     next.suspects = vec![Suspect {
         kind: SuspectKind::Nic,
         name: "mlx5_1".to_owned(),
+        cause: SuspectCause::Wire,
         evidence: "round trips of 1.2 ms, others 45 us, usual 50 us".to_owned(),
         since_ms: 0,
         now_ns: 1_200_000,
@@ -348,6 +364,7 @@ fn suspect(number: usize, evidence: &str) -> Suspect {
     Suspect {
         kind: SuspectKind::Peer,
         name: format!("10.0.0.{number}"),
+        cause: SuspectCause::Core,
         evidence: evidence.to_owned(),
         since_ms: 0,
         now_ns: 1,

@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use perigee_agent::{SpanEntry, TraceAnswer};
 use perigee_schemas::trace::TraceContext;
 use perigee_verdict::ClusterVerdict;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Agents that are asked at the same time.
 const AT_ONCE: usize = 32;
@@ -72,6 +72,12 @@ pub(super) fn gather(
     let hosts: BTreeSet<&str> =
         first.iter().chain(&second).map(|answer| answer.host.as_str()).collect();
     gathered.asked = hosts.len();
+    let all: BTreeMap<&str, u64> =
+        first.iter().chain(&second).map(|answer| (answer.host.as_str(), answer.lost)).collect();
+    let lossy = all.into_iter().filter(|(_, lost)| *lost > 0);
+    gathered.troubles.extend(lossy.map(|(host, lost)| {
+        format!("the agent of {host} came too late for {lost} spans so far; parts may be missing")
+    }));
     if gathered.asked == 0 {
         return Err(Failure::NoAgentForTrace { reason: gathered.troubles.join("; ") });
     }

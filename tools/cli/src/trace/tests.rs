@@ -92,7 +92,7 @@ fn spans_without_their_call_and_those_that_found_no_place_are_shown_too() {
     all[0].parts = 9;
     assert!(trees(&all).contains("and 7 more spans, which found no place"));
     let text = trees(&all[1..]);
-    assert!(text.contains("0 calls\nwithout the program's own span:\n"), "{text}");
+    assert!(text.contains("its call is not kept\nwithout the program's own span:\n"), "{text}");
     assert!(text.contains("answered by m-0 perigee[12]"), "{text}");
 }
 

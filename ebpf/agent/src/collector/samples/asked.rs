@@ -3,9 +3,9 @@
 
 use super::counters::TurnCounters;
 use crate::slow::sample::Sample;
-use crate::slow::{WIRE_GROUP, Ways};
-use crate::snapshot::{LinkSeries, Snapshot, SuspectKind};
-use std::collections::BTreeMap;
+use crate::slow::{OWN_GROUP, STILL_GROUP, WIRE_GROUP, Ways};
+use crate::snapshot::{LinkSeries, Snapshot, SuspectCause, SuspectKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the time on a wire is given for. Exchanges of fewer bytes say nothing of what it carries.
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -14,11 +14,11 @@ const FIRST_WINDOW_BYTES: u64 = 14_600;
 /// No peer is slow because of bytes whose time is not known: each may take this long (100 MB/s).
 const PEER_NS_PER_BYTE: u64 = 10;
 /// Where the time goes that an exchange takes at a peer.
-const PEER_CAUSES: [&str; 4] = [
-    "waiting for a core, each exchange there takes",
-    "copying and summing, each exchange there takes",
-    "reading its disks, each exchange there takes",
-    "standing still, each exchange there takes",
+const PEER_CAUSES: [(SuspectCause, &str); 4] = [
+    (SuspectCause::Core, "waiting for a core, each exchange there takes"),
+    (SuspectCause::Copy, "copying and summing, each exchange there takes"),
+    (SuspectCause::Disk, "reading its disks, each exchange there takes"),
+    (SuspectCause::Still, "standing still, each exchange there takes"),
 ];
 
 /// A link, and what was counted of it since its last sign.
@@ -49,6 +49,30 @@ struct Growth {
     mishaps: u64,
 }
 
+/// What one exchange costs at the peer, by where it goes: as in [`PEER_CAUSES`].
+#[derive(Clone, Copy, Debug)]
+struct PeerTime([u64; 4]);
+
+impl PeerTime {
+    /// All of it, and where most of it goes.
+    fn whole(self) -> (u64, (SuspectCause, &'static str)) {
+        self.sum(|_| true)
+    }
+
+    /// The part that does not depend on what the work is.
+    fn still(self) -> (u64, (SuspectCause, &'static str)) {
+        self.sum(|cause| matches!(cause, SuspectCause::Core | SuspectCause::Still))
+    }
+
+    fn sum(self, counts: impl Fn(SuspectCause) -> bool) -> (u64, (SuspectCause, &'static str)) {
+        let parts = self.0.into_iter().zip(PEER_CAUSES);
+        let parts = parts.filter(|(_, (cause, _))| counts(*cause));
+        let most = parts.clone().max_by_key(|(part, _)| *part);
+        let sum_ns = parts.fold(0, |sum: u64, (part, _)| sum.saturating_add(part));
+        (sum_ns, most.map_or(PEER_CAUSES[3], |(_, what)| what))
+    }
+}
+
 impl Growth {
     fn of(counters: [u64; LINK_COUNTERS]) -> Self {
         let [operations, total_ns, beside_ns, waited_ns, copied_ns, rest @ ..] = counters;
@@ -71,17 +95,15 @@ impl Growth {
 
     /// What one exchange costs at the peer, and where most of that goes: what the peer says, and
     /// what neither the peer nor the kernel knows, such as the time that it stood still.
-    fn peer(&self) -> (u64, &'static str) {
+    fn peer(&self) -> PeerTime {
         let said_ns = [self.waited_ns, self.copied_ns, self.disk_ns];
         let known = said_ns.into_iter().chain([self.arrived_ns, self.busy_ns]);
         let left_ns = known.fold(self.total_ns, u64::saturating_sub).min(self.beside_ns);
         let untimed_bytes = [self.arrived_bytes, self.sent_bytes];
         let untimed_bytes = untimed_bytes.into_iter().fold(self.bytes, u64::saturating_sub);
         let left_ns = left_ns.saturating_sub(untimed_bytes.saturating_mul(PEER_NS_PER_BYTE));
-        let parts = said_ns.into_iter().chain([left_ns]).zip(PEER_CAUSES);
-        let (_, what) = parts.max_by_key(|(part, _)| *part).unwrap_or((0, PEER_CAUSES[3]));
-        let sum_ns = said_ns.into_iter().fold(left_ns, u64::saturating_add);
-        (sum_ns / self.operations.max(1), what)
+        let [waited_ns, copied_ns, disk_ns] = said_ns;
+        PeerTime([waited_ns, copied_ns, disk_ns, left_ns].map(|part| part / self.operations.max(1)))
     }
 
     /// What the wire takes for a block on the way out and on the way in, beside the round trips in
@@ -135,30 +157,44 @@ pub(super) fn asked<'a>(snapshot: &'a Snapshot, counters: &mut TurnCounters) -> 
     asked
 }
 
-/// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain.
-pub(super) fn peers(asked: &[Asked<'_>]) -> Vec<Sample> {
+/// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain;
+/// of the only peer also the time that no thread here can have waited itself.
+pub(super) fn peers(asked: &[Asked<'_>], snapshot: &Snapshot, waited_ns: u64) -> Vec<Sample> {
     let mut samples = Vec::new();
+    let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some() && !link.is_loopback();
+    let all = snapshot.links.iter().filter(asks).map(|link| &link.peer);
+    let is_only = all.collect::<BTreeSet<_>>().len() == 1;
     for asked in asked {
         let link = asked.link;
-        let sample = |group: &str, value_ns, what| Sample {
+        let sample = |group: &str, value_ns, (cause, what)| Sample {
             kind: SuspectKind::Peer,
             name: link.peer.clone(),
             group: group.to_owned(),
             value_ns,
             what,
+            cause,
             starts_over: false,
         };
+        let way = (SuspectCause::Wire, "round trips of");
         let round_trip_ns = link.asked_round_trip_ns;
-        samples.extend(round_trip_ns.map(|value| sample(&link.device, value, "round trips of")));
+        samples.extend(round_trip_ns.map(|value| sample(&link.device, value, way)));
         // Where segments were lost, times tell of the wire; without a round trip, nothing can be a
         // multiple.
         if asked.grown.mishaps > 0 || link.round_trip_min_ns == 0 {
             continue;
         }
-        let (peer_ns, what) = asked.grown.peer();
+        let time = asked.grown.peer();
         // What stays on this host is no measure for what leaves it.
-        let wires = if link.is_loopback() { "beside/lo" } else { "" };
-        samples.push(sample(wires, peer_ns.saturating_add(link.round_trip_min_ns), what));
+        let own = if link.is_loopback() { "beside/lo" } else { OWN_GROUP };
+        let mut add = |group, (spent_ns, what): (u64, _)| {
+            samples.push(sample(group, spent_ns.saturating_add(link.round_trip_min_ns), what));
+        };
+        add(own, time.whole());
+        if is_only && !link.is_loopback() {
+            let (still_ns, what) = time.still();
+            let ours_ns = waited_ns / asked.grown.operations.max(1);
+            add(STILL_GROUP, (still_ns.saturating_sub(ours_ns), what));
+        }
     }
     samples
 }
@@ -185,6 +221,7 @@ pub(super) fn wires(asked: &[Asked<'_>], snapshot: &Snapshot) -> Vec<Sample> {
                 group: format!("{WIRE_GROUP}{way}/{}", asked.link.device),
                 value_ns,
                 what,
+                cause: SuspectCause::Wire,
                 starts_over: false,
             });
         }
@@ -197,6 +234,7 @@ pub(super) fn wires(asked: &[Asked<'_>], snapshot: &Snapshot) -> Vec<Sample> {
             group: format!("{WIRE_GROUP}{way}/{kind}"),
             value_ns,
             what,
+            cause: SuspectCause::Wire,
             starts_over: false,
         }));
     }

@@ -49,7 +49,7 @@ fn connections_on_which_we_only_answer_give_no_sign() {
         let links = vec![asked("10.0.0.4", turn, 100, 0, 0), answering("10.0.0.3")];
         let given = samples.take(&host(turn, links), &[]).samples;
         assert!(given.iter().all(|sample| sample.name != "10.0.0.3"), "{given:?}");
-        assert_eq!(given.len(), if turn == 0 { 0 } else { 3 }, "{given:?}");
+        assert_eq!(given.len(), if turn == 0 { 0 } else { 4 }, "{given:?}");
     }
     // The one that asked has gone.
     for turn in 10..20 {
@@ -100,6 +100,48 @@ fn the_time_of_a_peer_is_named_by_its_largest_part() {
     let causes =
         ["waiting for a core", "reading its disks", "copying and summing", "standing still"];
     assert_eq!(what, causes);
+}
+
+#[test]
+fn the_only_peer_has_a_sign_of_its_own_without_what_depends_on_the_work() {
+    let mut samples = Samples::default();
+    let mut given = Vec::new();
+    for (turn, peers) in [(0, 1), (1, 1), (2, 2), (3, 2)] {
+        let link = |number: u64| {
+            let mut link = asked(&format!("10.0.0.{number}"), turn, 100, 64, 0);
+            link.disk_ns = turn * 100 * 5 * MS;
+            link.waited_ns = turn * 100 * 2 * MS;
+            link.wire_ns += link.disk_ns + link.waited_ns;
+            link
+        };
+        let taken = samples.take(&host(turn, (0..peers).map(link).collect()), &[]).samples;
+        let still = taken.into_iter().filter(|sample| sample.group == "still/");
+        given.push(still.map(|sample| (sample.value_ns, sample.cause)).collect::<Vec<_>>());
+    }
+    let waits = (2 * MS + 40_000, SuspectCause::Core);
+    assert_eq!(given, [vec![], vec![waits], vec![], vec![]]);
+}
+
+#[test]
+fn what_a_thread_here_may_have_waited_is_not_held_against_the_only_peer() {
+    let mut samples = Samples::default();
+    let mut still = Vec::new();
+    for turn in 0..2 {
+        let link = LinkSeries {
+            wire_ns: turn * 100 * 5 * MS,
+            ..asked("10.0.0.3", turn, 100, 0, 5 * MS - 90_000)
+        };
+        let wait = Wait {
+            thread: "python/perigee-data".to_owned(),
+            run_ns: turn * 10 * MS,
+            waited_ns: turn * 300 * MS,
+            ..Wait::default()
+        };
+        let given = samples.take(&host(turn, vec![link]), &[wait]).samples;
+        let of_peer = given.iter().filter(|sample| sample.group == "still/");
+        still = of_peer.map(|sample| sample.value_ns).collect();
+    }
+    assert_eq!(still, [5 * MS - 90_000 + 40_000 - 3 * MS]);
 }
 
 #[test]
@@ -182,10 +224,9 @@ fn few_exchanges_become_a_sign_when_they_are_enough_together() {
     let mut samples = Samples::default();
     let given = (0..13).map(|turn| {
         let links = vec![asked("10.0.0.4", turn, 4, 0, 500_000)];
-        values(&samples.take(&host(turn, links), &[]).samples)
-            .iter()
-            .filter(|sample| **sample == (SuspectKind::Peer, "10.0.0.4", 540_000))
-            .count()
+        let given = samples.take(&host(turn, links), &[]).samples;
+        let sign = (SuspectKind::Peer, "10.0.0.4", 540_000);
+        u8::from(values(&given).contains(&sign))
     });
     let given: Vec<_> = given.collect();
     assert_eq!(given, [0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1]);

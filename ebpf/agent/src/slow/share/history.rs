@@ -1,5 +1,6 @@
 //! What one link showed over time. Invariant: turns of a fault never enter what is usual for it.
 
+use crate::snapshot::SuspectCause;
 use std::collections::VecDeque;
 
 /// Turns of the two windows that are looked at, and how many of their turns must show it: the short
@@ -44,6 +45,15 @@ impl Mishap {
             Self::Queued => "met a queue",
             Self::Damaged => "were damaged on the wire",
             Self::Discarded => "found no buffer at this port",
+        }
+    }
+
+    pub(super) fn cause(self) -> SuspectCause {
+        match self {
+            Self::Lost => SuspectCause::Loss,
+            Self::Queued => SuspectCause::Queue,
+            Self::Damaged => SuspectCause::Damage,
+            Self::Discarded => SuspectCause::Discard,
         }
     }
 }

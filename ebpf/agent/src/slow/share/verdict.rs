@@ -130,6 +130,7 @@ impl<'a> Verdict<'a> {
         Suspect {
             kind,
             name: name.to_owned(),
+            cause: self.mishap.cause(),
             evidence,
             since_ms: faults(own).map(|fault| fault.since_ms).min().unwrap_or(0),
             now_ns: 0,

@@ -35,14 +35,15 @@ pub(super) fn matrix(verdict: &ClusterVerdict, columns: usize) -> Vec<(bool, Str
     let longest = rows.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(NAME);
     let hosts = hosts(verdict);
     let room = (columns.saturating_sub(longest) / FIELD).max(1);
-    let shown = &hosts[..hosts.len().min(room)];
+    // In the order of the rows.
+    let shown: BTreeSet<&str> = hosts.iter().take(room).copied().collect();
     let mut head = format!("{:longest$}", "NIC");
     shown.iter().for_each(|host| head.push_str(&format!("{:>FIELD$}", cut(host, FIELD - 1))));
     let mut lines = vec![(false, head)];
     for (name, fields) in &rows {
         let mut line = format!("{:longest$}", cut(name, longest));
-        for host in shown {
-            let text = fields.get(host).map(text_of).unwrap_or_default();
+        for host in &shown {
+            let text = fields.get(*host).map(text_of).unwrap_or_default();
             line.push_str(&format!("{text:>FIELD$}"));
         }
         lines.push((fields.values().any(|field| field.is_sick), line));

@@ -1,7 +1,7 @@
 //! What is drawn of a cluster.
 
 use super::*;
-use perigee_verdict::{ClusterLink, CulpritKind, JudgedHost, NicOfHost};
+use perigee_verdict::{ClusterLink, CulpritKind, JudgedHost, NicOfHost, SilentHost};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -34,6 +34,7 @@ fn verdict() -> ClusterVerdict {
             evidence: vec!["a: peer 10.0.0.3: loses 1 %".to_owned()],
         }],
         hosts: ["a", "b", "c"].map(host).to_vec(),
+        silent: vec![SilentHost { host: "d".to_owned(), age_ms: 17_400 }],
         links: vec![
             link("a", "b", 80, false),
             link("b", "a", 90, false),
@@ -68,6 +69,7 @@ fn the_culprit_stands_above_the_matrix_and_sick_fields_are_marked() {
     assert_eq!(lines[6], "b/rail0      90us              300us!");
     assert_eq!(lines[7], "c/rail0    4.2ms!    300us!");
     assert_eq!(lines[9], "a: rail0; reported 1 s ago");
+    assert_eq!(lines[12], "d: silent for 17 s, not judged");
 }
 
 #[test]
@@ -77,6 +79,8 @@ fn hosts_without_room_are_counted_and_those_behind_sick_links_are_shown() {
         verdict.links.push(link("a", &format!("aa{number}"), 50, false));
     }
     let lines = matrix::matrix(&verdict, 40);
+    let columns: Vec<&str> = lines[0].1.split_whitespace().collect();
+    assert!(columns[1..].is_sorted(), "{columns:?}");
     assert!(lines[0].1.starts_with("NIC") && lines[0].1.contains(" c"), "{lines:?}");
     assert_eq!(lines.last().unwrap().1, "and 20 more hosts; a wider window shows them");
 }
