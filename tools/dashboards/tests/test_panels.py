@@ -26,11 +26,18 @@ def panels():
                 yield pytest.param(query, id=f"{file.stem}: {panel['title']}")
 
 
+#: Figures that a cluster has only while it does what they tell of.
+EMPTY_AT_REST = ("Time to full", "Time an object stays")
+
+
 @pytest.mark.parametrize("query", list(panels()))
-def test_a_panel_shows_something(watched, query):
+def test_a_panel_shows_something(watched, query, request):
     for variable, value in VARIABLES.items():
         query = query.replace(variable, value)
 
+    if any(title in request.node.name for title in EMPTY_AT_REST):
+        watched.ask(query)
+        return
     until(lambda: watched.ask(query), f"data for {query}")
 
 

@@ -69,6 +69,8 @@ enum PanelKind {
     Lines,
     Stat,
     Heatmap,
+    /// The labels of what is there now; the name of an instance opens its page.
+    Table,
 }
 
 /// Whose numbers one line of a panel shows.

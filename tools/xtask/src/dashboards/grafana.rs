@@ -49,6 +49,7 @@ fn place(grid: &mut Vec<Value>, panels: &[Panel], top: usize) -> usize {
         let (width, tall) = match panel.kind {
             PanelKind::Stat => (COLUMNS / 6, STAT_HEIGHT),
             PanelKind::Lines | PanelKind::Heatmap => (COLUMNS / 2, PANEL_HEIGHT),
+            PanelKind::Table => (COLUMNS, PANEL_HEIGHT),
         };
         if x + width > COLUMNS {
             (x, y, height) = (0, y + height, 0);
@@ -69,32 +70,61 @@ fn draw(panel: &Panel, id: usize) -> Value {
             "heatmap",
             json!({ "calculate": false, "yAxis": { "unit": panel.unit }, "cellGap": 0 }),
         ),
+        PanelKind::Table => ("table", json!({ "showHeader": true })),
         PanelKind::Lines => (
             "timeseries",
             json!({ "tooltip": { "mode": "multi", "sort": "desc" },
                     "legend": { "displayMode": "list", "placement": "bottom" } }),
         ),
     };
-    let heat = matches!(panel.kind, PanelKind::Heatmap);
+    let format = match panel.kind {
+        PanelKind::Heatmap => "heatmap",
+        PanelKind::Table => "table",
+        PanelKind::Stat | PanelKind::Lines => "time_series",
+    };
     let targets = panel.queries.iter().enumerate().map(|(index, query)| {
         let mut target = json!({
             "refId": char::from(b'A' + (index % 26) as u8).to_string(),
             "expr": chosen(&query.expr), "legendFormat": query.name,
-            "format": if heat { "heatmap" } else { "time_series" },
+            "format": format,
             "datasource": datasource(),
         });
         if has_exemplars(&query.expr) && matches!(panel.kind, PanelKind::Lines) {
             target["exemplar"] = true.into();
         }
+        if matches!(panel.kind, PanelKind::Table) {
+            target["instant"] = true.into();
+        }
         target
     });
-    json!({
+    let mut drawn = json!({
         "id": id, "type": kind, "title": panel.title,
         "description": format!("Source: {}", panel.source),
         "datasource": datasource(),
         "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
         "options": options,
         "targets": targets.collect::<Vec<_>>(),
+    });
+    if matches!(panel.kind, PanelKind::Table) {
+        drawn["transformations"] = json!([
+            { "id": "organize", "options": { "excludeByName": { "Time": true, "Value": true } } },
+        ]);
+        drawn["fieldConfig"]["overrides"] = json!([page_link()]);
+    }
+    drawn
+}
+
+/// Instances open their own page.
+fn page_link() -> Value {
+    json!({
+        "matcher": { "id": "byName", "options": "instance" },
+        "properties": [{
+            "id": "links",
+            "value": [{
+                "title": "page of this agent, with the evidence",
+                "url": "http://${__value.text}/", "targetBlank": true,
+            }],
+        }],
     })
 }
 
