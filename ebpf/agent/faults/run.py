@@ -1,8 +1,8 @@
 """Makes one thing of a host slow, again and again, and counts how often the agent names it and nothing else.
 
-Usage: run.py [--nic N] [--loss N] [--shard N] [--disk N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each fault, in
-random order, on one scene (scene.py); `uneven` is no fault at all, but traffic that looks like one (trio.py), and right if
-nothing is named. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
+Usage: run.py [--nic N] [--loss N] [--shard N] [--disk N] [--still N] [--uneven N] [--seed S] [--no-ebpf]: that many runs of each
+fault, in random order, on one scene (scene.py); `still` has a scene of its own (lone.py); `uneven` is no fault at all, but traffic
+that looks like one (trio.py), and right if nothing is named. A run is right if from the fault's beginning to its end the agent's list of suspects held the faulty thing and
 nothing else of the scene, and was empty before and after. Disks are those of the whole machine: one that is not the scene's may
 be slow in truth, so it is shown and not counted. Exit status 1 if a run was wrong; 77 if this machine cannot play the scene.
 """
@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 
+from lone import Lone
 from scene import NICS, Missing, Scene
 from trio import Trio
 
@@ -95,9 +96,30 @@ def play_uneven(ebpf, log=None):
         uneven = watch(trio, UNEVEN_S, lambda _: False)
         trio.leave()
         left = watch(trio, LEFT_S, lambda _: False)
-    # It has no disk.
-    innocent = [{who: text for who, text in seen.items() if who[0] != "disk"} for seen in (uneven, left)]
+    innocent = [only_of_load(seen) for seen in (uneven, left)]
     return not any(innocent), "pauses, then one stops", innocent[0] | innocent[1]
+
+
+def play_still(ebpf, log=None):
+    """The only peer of a host is stopped for a part of each second, then starved: it is named, and not the NIC."""
+    seen, right = {}, True
+    with Lone(log, ebpf) as lone:
+        name = lone.address(2)
+        right &= not only_of_load(watch(lone, QUIET_S, lambda _: False))
+        for fault in (lone.stop, lone.starve):
+            fault()
+            blamed = watch(lone, BLAME_S, lambda now: ("peer", name) in now)
+            blamed |= watch(lone, LINGER_S, lambda _: False)
+            lone.well()
+            blamed |= watch(lone, CLEAR_S, lambda now: not only_of_load(now))
+            right &= set(only_of_load(blamed)) == {("peer", name)}
+            seen |= blamed
+    return right, "the only peer stopped, then starved", seen
+
+
+def only_of_load(found):
+    """Without disks, which the scene does not have."""
+    return {who: text for who, text in found.items() if who[0] != "disk"}
 
 
 def report(kind, right, what, seen):
@@ -117,7 +139,7 @@ def play_faults(runs, options, chance, rights):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    for kind in ("nic", "loss", "shard", "disk", "uneven"):
+    for kind in ("nic", "loss", "shard", "disk", "still", "uneven"):
         arguments.add_argument(f"--{kind}", type=int, default=0, metavar="N")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--no-ebpf", action="store_true", help="level 0: only what needs no privilege")
@@ -131,10 +153,11 @@ def main():
     chance.shuffle(runs)
     rights = {kind: 0 for kind in runs}
     try:
-        for _ in range(options.uneven):
-            right, what, seen = play_uneven(not options.no_ebpf, options.log)
-            rights["uneven"] = rights.get("uneven", 0) + right
-            report("uneven", right, what, seen)
+        for kind, play_one in (("still", play_still), ("uneven", play_uneven)):
+            for _ in range(getattr(options, kind)):
+                right, what, seen = play_one(not options.no_ebpf, options.log)
+                rights[kind] = rights.get(kind, 0) + right
+                report(kind, right, what, seen)
         if runs:
             play_faults(runs, options, chance, rights)
     except Missing as missing:

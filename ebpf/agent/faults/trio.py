@@ -15,6 +15,18 @@ ASKING_PER_SECOND = (500, 200, 100)
 BLOCK = "64KiB"
 
 
+def plug(switch, host, namespace):
+    """The host is on the network of a switch, which comes with its first host."""
+    if host == 1:
+        ip("-n", switch, "link", "add", "switch", "type", "bridge")
+        ip("-n", switch, "link", "set", "switch", "up")
+    port = f"port{host}"
+    ip("-n", switch, "link", "add", port, "type", "veth", "peer", "name", NIC, "netns", namespace)
+    ip("-n", switch, "link", "set", port, "master", "switch", "up")
+    ip("-n", namespace, "address", "add", f"198.18.77.{host}/24", "dev", NIC)
+    ip("-n", namespace, "link", "set", NIC, "up")
+
+
 class Trio(Scene):
     """As `Scene`, with other hosts and wires; `leave` ends those that ask from the host under test."""
 
@@ -22,10 +34,8 @@ class Trio(Scene):
         self.third, self.switch = f"{self.tag}q", f"{self.tag}s"
         self.namespaces += [self.third, self.switch]
         self.make_places()
-        ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
-        ip("-n", self.switch, "link", "set", "switch", "up")
         for host, namespace in zip(HOSTS, self.namespaces):
-            self.plug(host, namespace)
+            plug(self.switch, host, namespace)
         _, mine = self.engine(self.here, self.address(1))
         _, asked = self.engine(self.there, self.address(2))
         self.agent(ebpf)
@@ -40,13 +50,6 @@ class Trio(Scene):
 
     def address(self, host):
         return f"198.18.77.{host}"
-
-    def plug(self, host, namespace):
-        port = f"port{host}"
-        ip("-n", self.switch, "link", "add", port, "type", "veth", "peer", "name", NIC, "netns", namespace)
-        ip("-n", self.switch, "link", "set", port, "master", "switch", "up")
-        ip("-n", namespace, "address", "add", f"{self.address(host)}/24", "dev", NIC)
-        ip("-n", namespace, "link", "set", NIC, "up")
 
     def leave(self):
         for asker in self.askers:
