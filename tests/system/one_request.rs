@@ -107,6 +107,22 @@ fn a_get_under_a_traceparent_is_found_with_its_spans_of_client_master_and_node()
 }
 
 #[test]
+fn calls_of_a_client_that_serves_no_metrics_are_counted_by_the_agent_of_its_host() {
+    let scene = scene();
+    assert_eq!(scene.objects.put("counted", VALUE), Status::Ok);
+    wait_until("the agent counts calls of this process", SEEN_DEADLINE, || {
+        let read = scene.objects.get("counted", VALUE.len());
+        assert_eq!(read.expect("the object is there"), VALUE);
+        let answer = http::request(scene.agent, "GET", "/metrics").expect("an answer");
+        let counts = |line: &str| {
+            line.starts_with("perigee_process_calls_total{program=\"system")
+                && !line.ends_with(" 0")
+        };
+        answer.body.lines().any(counts)
+    });
+}
+
+#[test]
 fn a_request_is_found_by_its_key_and_one_that_is_not_there_says_what_to_do() {
     let scene = scene();
     let key = "0af7651916cd43dd8448eb211c80319c";
