@@ -106,9 +106,27 @@ impl SlowDetector {
             let series = self.known.get(who);
             series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
         });
-        let judged = self.blamed.iter();
-        let judged = judged.filter(|(who, _)| !self.is_explained(who, &signs.ways));
+        self.note_explained(&signs.ways);
+        let judged = self.blamed.iter().filter(|(who, _)| !self.was_explained(who));
         judged.map(|(_, suspect)| suspect.clone()).collect()
+    }
+
+    /// Notes which ways that take longer are explained. They stay so for as many turns as count as
+    /// the present: signs come and go at different times.
+    fn note_explained(&mut self, ways: &Ways) {
+        let slow = self
+            .known
+            .iter()
+            .filter(|(who, series)| series.is_slow() || self.blamed.contains_key(*who));
+        let explained = slow.map(|(who, _)| who).filter(|who| self.is_explained(who, ways));
+        let explained: Vec<Subject> = explained.cloned().collect();
+        for who in explained {
+            self.known.entry(who).or_default().note_explained();
+        }
+    }
+
+    fn was_explained(&self, who: &Subject) -> bool {
+        self.known.get(who).is_some_and(SubjectHistory::was_explained)
     }
 
     /// Whether what a way takes longer is the time that all peers on it take themselves: a kernel
@@ -149,7 +167,7 @@ impl SlowDetector {
         let mut sick: BTreeSet<String> = named.map(|suspect| suspect.name.clone()).collect();
         let wavering = self.known.iter();
         let wavering = wavering.filter(|(who, series)| {
-            who.0 == SuspectKind::Nic && series.is_slow() && !self.is_explained(who, ways)
+            who.0 == SuspectKind::Nic && series.is_slow() && !series.was_explained()
         });
         sick.extend(wavering.map(|(who, _)| who.2.clone()));
         let mut kept = lossy;

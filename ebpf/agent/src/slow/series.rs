@@ -37,12 +37,25 @@ pub(super) struct SubjectHistory {
     is_blamed: bool,
     silent_turns: u32,
     starts_over: bool,
+    /// Turns for which something else explains that it is slow.
+    explained_turns: u32,
 }
 
 impl SubjectHistory {
     /// It gave no sample in this turn, until [`SubjectHistory::push`].
     pub(super) fn begin_turn(&mut self) {
         self.silent_turns = self.silent_turns.saturating_add(1);
+        self.explained_turns = self.explained_turns.saturating_sub(1);
+    }
+
+    /// Something else explains in this turn that it is slow.
+    pub(super) fn note_explained(&mut self) {
+        self.explained_turns = RECENT_TURNS as u32;
+    }
+
+    /// Whether something else explained that lately.
+    pub(super) fn was_explained(&self) -> bool {
+        self.explained_turns > 0
     }
 
     /// Everything before is forgotten.

@@ -407,6 +407,29 @@ fn the_only_peer_that_stands_still_is_named_and_not_the_nic_that_it_lets_look_sl
     assert_eq!(named_alone(starved, 400 * MS), []);
 }
 
+/// With probes, sockets give a sign of the NIC only in turns with few round trips, so that it is
+/// older than what the peer took.
+#[test]
+fn a_nic_that_its_peer_explained_is_not_named_when_the_peer_is_well_before_it() {
+    let mut judge = SlowDetector::default();
+    let mut named = BTreeSet::new();
+    for turn in 0..60 {
+        let (round_trip, own) = match turn {
+            0..30 => (600 * US, 90 * US),
+            30..45 => (16 * MS, 180 * MS),
+            _ => (16 * MS, 90 * US),
+        };
+        let mut signs = lone(round_trip, own, MS);
+        if turn >= 45 {
+            signs.samples.retain(|sample| sample.kind != SuspectKind::Nic);
+        }
+        let found = judge.judge(turn * 1000, &signs);
+        named.extend(found.into_iter().map(|one| (one.kind, one.cause)));
+    }
+    let nic = named.iter().find(|(kind, _)| *kind == SuspectKind::Nic);
+    assert_eq!(nic, None, "{named:?}");
+}
+
 #[test]
 fn the_only_nic_that_takes_longer_is_named_while_its_peer_does_what_it_did() {
     let delayed = (0..20).map(|turn| (5 * MS + turn % 3 * 100 * US, 90 * US));
