@@ -206,10 +206,10 @@ fn a_disk_whose_log_has_ended_is_opened_again_as_soon_as_it_takes_writes() {
             objects.put_object(key, 1, OBJECT_BYTES);
             key += 1;
         }
-        lines(&node, "open it again") > 0
+        lines(&node, "its log has ended") > 0
     });
     assert_eq!(node.state(), "read_only", "what it has can be read");
-    check_status(&master, "open it again");
+    check_status(&master, "its log has ended");
     disk.replace();
     wait_until("it is opened again", MEMBERSHIP_DEADLINE, || {
         lines(&node, "A disk is back in use") == 1

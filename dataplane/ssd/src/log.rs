@@ -61,6 +61,8 @@ pub struct Log {
     /// Objects of older segments may be void without a tombstone that says so.
     certain_from: u32,
     is_closed: bool,
+    /// The file system has no room for another file.
+    is_held_back: bool,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,7 @@ impl Log {
             next_batch: 0,
             certain_from,
             is_closed: false,
+            is_held_back: false,
         }
     }
 
@@ -118,7 +121,7 @@ impl Log {
         if self.is_closed || self.next_sequence == u32::MAX {
             return Err(LogError::Closed);
         }
-        let (slot, recycled) = self.segments.take_slot(self.superblock.segments)?;
+        let (slot, recycled) = self.segments.take_slot(self.files_max())?;
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let salt = self.superblock.key_check.map(|_| salt);
@@ -148,18 +151,39 @@ impl Log {
         self.is_closed = true;
     }
 
-    /// A new file could not be made, so no byte of a header was written. On a disk that is full
-    /// there are no more files from now on, and the next segment takes the place of the oldest.
-    /// False if the segment was to take that place already.
-    pub fn start_refused(&mut self, is_full: bool) -> bool {
+    /// A new file could not be made, so no byte of a header was written. False if the segment was
+    /// to take the place of the oldest one.
+    pub fn start_refused(&mut self) -> bool {
         let Some(starting) = self.starting.take_if(|starting| starting.recycled.is_none()) else {
             return false;
         };
         self.segments.forget_new(starting.slot);
-        if is_full {
-            self.superblock.segments = self.segments.files();
-        }
         true
+    }
+
+    /// Whether the next segment needs a new file, if there is room for one.
+    pub fn needs_file(&self) -> bool {
+        self.segments.needs_file(self.superblock.segments)
+    }
+
+    /// Whether the file system has room for another file. Without it the next segment takes the
+    /// place of the oldest one; false if there is none.
+    pub fn note_room(&mut self, has_room: bool) -> bool {
+        self.is_held_back = !has_room && self.segments.files() > 0;
+        has_room || self.is_held_back
+    }
+
+    /// Whether the log has fewer files than it may, for want of room.
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
+    /// Segments that there may be at present.
+    pub fn files_max(&self) -> u32 {
+        match self.is_held_back {
+            true => self.segments.files(),
+            false => self.superblock.segments,
+        }
     }
 
     /// Whether an object can be written at all.

@@ -58,6 +58,8 @@ pub(super) struct DiskDriver<E: Environment> {
     /// When it was said last that blocks do not verify.
     said_forged: Cell<Option<Duration>>,
     has_ended: Cell<bool>,
+    /// When the file system refused a file that it seemed to have room for.
+    pub(super) refused_at: Cell<Option<Duration>>,
 }
 
 impl<E: Environment> DiskDriver<E> {
@@ -92,6 +94,7 @@ impl<E: Environment> DiskDriver<E> {
             numbered: Cell::new(0),
             said_forged: Cell::new(None),
             has_ended: Cell::new(false),
+            refused_at: Cell::new(None),
         });
         driver.cells.set_oldest(driver.log.borrow().oldest());
         driver.publish();
@@ -147,7 +150,7 @@ impl<E: Environment> DiskDriver<E> {
         result
     }
 
-    fn note_error(&self, work: FileUse, error: &io::Error) {
+    pub(super) fn note_error(&self, work: FileUse, error: &io::Error) {
         count(&self.cells.counters.errors, 1);
         let now = self.now();
         tracing::warn!(disk = %self.folder.path.display(), %error, ?work, "The disk fails");
@@ -201,16 +204,11 @@ impl<E: Environment> DiskDriver<E> {
         };
         self.cells.must_reopen.store(must_reopen, Ordering::Relaxed);
         if self.cells.set_state(state.clone()) {
-            let (disk, name) = (self.folder.path.display(), state.health.name());
-            match state.reason.as_str() {
-                "" => tracing::info!(%disk, state = name, "The disk is well again"),
-                reason => tracing::warn!(%disk, state = name, reason, "The disk has a new state"),
-            }
             (self.on_event)(DiskEvent::State(state));
         }
         let log = self.log.borrow();
         let segment_bytes = u64::from(log.superblock().segment_bytes);
-        let (capacity, used) = (u64::from(log.superblock().segments), log.live_segments() as u64);
+        let (capacity, used) = (u64::from(log.files_max()), log.live_segments() as u64);
         self.cells.capacity_bytes.store(capacity * segment_bytes, Ordering::Relaxed);
         self.cells.used_bytes.store(used * segment_bytes, Ordering::Relaxed);
     }
@@ -225,9 +223,12 @@ impl<E: Environment> DiskDriver<E> {
 
     /// Looks now and then whether an operation hangs, until the disk has ended.
     pub(super) async fn watch(self: Rc<Self>) {
+        let mut looked = self.now();
         while !self.has_ended.get() {
             self.environment.sleep(STALL_LOOK).await;
             let now = self.now();
+            self.forgive(now.saturating_sub(looked + STALL_LOOK));
+            looked = now;
             let (mut all, mut reads) = (Duration::ZERO, Duration::ZERO);
             for (work, begun) in self.under_way.borrow().values() {
                 let length = now.saturating_sub(*begun);
@@ -237,6 +238,16 @@ impl<E: Environment> DiskDriver<E> {
             self.health.borrow_mut().note_stall(all, reads);
             self.watch_listing();
             self.publish();
+        }
+    }
+
+    /// While the process stood still it took no answer of the disk, which is not the disk's fault.
+    fn forgive(&self, late: Duration) {
+        if late < STALL_LOOK {
+            return;
+        }
+        for (_, begun) in self.under_way.borrow_mut().values_mut() {
+            *begun += late;
         }
     }
 

@@ -6,7 +6,7 @@ use crate::limits::{BLOCK_BYTES, OWN_WRITE_BYTES};
 use crate::stage::{PooledStage, StagePool};
 use perigee_schemas::Identity;
 use perigee_shard::{Environment, File, FileOptions, Files};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,8 @@ pub(super) struct DiskFolder<E: Environment> {
     /// It has the lock.
     superblock: RefCell<Option<FileOf<E>>>,
     pub(super) slots: RefCell<BTreeMap<u32, FileOf<E>>>,
+    /// What new files leave free for others on the file system.
+    pub(super) reserve_bytes: Cell<u64>,
 }
 
 /// The name of a disk's folder.
@@ -59,6 +61,7 @@ impl<E: Environment> DiskFolder<E> {
             direct,
             superblock: RefCell::new(Some(superblock)),
             slots: RefCell::default(),
+            reserve_bytes: Cell::new(0),
         }
     }
 
@@ -77,6 +80,13 @@ impl<E: Environment> DiskFolder<E> {
 
     pub(super) fn slot_path(&self, slot: u32) -> PathBuf {
         self.path.join(format!("{slot:08}{SUFFIX}"))
+    }
+
+    /// Whether the file system has room for a file of so many bytes and leaves the reserve. One that
+    /// does not say how much is free is asked by making the file.
+    pub(super) async fn has_room(&self, bytes: u64) -> bool {
+        let free = self.files.free_bytes(&self.path).await;
+        free.map_or(true, |free| free >= bytes.saturating_add(self.reserve_bytes.get()))
     }
 
     /// Opens the file of a segment.

@@ -20,6 +20,7 @@ use crate::limits::{
 use crate::log::Log;
 use crate::recovery::{Found, Recovery, Survivor};
 use crate::stage::StagePool;
+use perigee_schemas::Identity;
 use perigee_shard::{Environment, Files};
 use std::path::Path;
 use std::rc::Rc;
@@ -55,12 +56,14 @@ pub(super) async fn open<E: Environment>(
     let slots = slots_of(&folder).await?;
     // Held until what this disk may use is written down.
     let room = SharedRoom::of(environment, &options, &folder, &stages).await?;
+    let space = Space::of(&folder, known.as_ref(), slots.len()).await?;
+    folder.reserve_bytes.set(space.reserve_bytes());
     let superblock = match (&options.folder, &known) {
         // Nothing is written there before its last owner is known to have gone.
         (FolderChoice::Found(_), Some(known)) => known.clone(),
         _ => {
             let found = (known.as_ref(), key.as_ref().map(LogKey::check));
-            sized(&options, &folder, found, (slots.len() as u64, room.as_ref())).await?
+            sized(&options, folder.identity(), found, (&space, room.as_ref()))?
         }
     };
     if known.as_ref() != Some(&superblock) {
@@ -147,19 +150,48 @@ fn begin<E: Environment>(
     (door, cells, spec, survivors)
 }
 
+/// What the file system of a folder has for its disk.
+struct Space {
+    /// Of the segments that are there.
+    own_bytes: u64,
+    free_bytes: u64,
+}
+
+impl Space {
+    async fn of<E: Environment>(
+        folder: &DiskFolder<E>,
+        known: Option<&Superblock>,
+        files: usize,
+    ) -> Result<Self, OpenError> {
+        let free = folder.files.free_bytes(&folder.path).await;
+        let free_bytes =
+            free.map_err(|error| OpenError::io(&folder.path, "ask for its free space", error))?;
+        let segment_bytes = known.map_or(0, |known| u64::from(known.segment_bytes));
+        Ok(Self { own_bytes: files as u64 * segment_bytes, free_bytes })
+    }
+
+    /// What is left to others, however many disks share the file system: no segment is added where
+    /// less would be free. Of both, so that a disk does not take more with each start.
+    fn reserve_bytes(&self) -> u64 {
+        (self.own_bytes + self.free_bytes) / 10
+    }
+
+    /// What a disk may have. What it has it keeps, whatever others have filled since.
+    fn usable_bytes(&self, segment_bytes: u64) -> u64 {
+        let least = if self.own_bytes > 0 { SEGMENTS_MIN * segment_bytes } else { 0 };
+        let usable = (self.own_bytes + self.free_bytes) / 10 * 9;
+        usable.max(self.own_bytes).max(least)
+    }
+}
+
 /// The superblock with as many segments as the setting and the free space allow.
-async fn sized<E: Environment>(
+fn sized<E: Environment>(
     options: &DiskOptions,
-    folder: &DiskFolder<E>,
+    disk: Identity,
     (known, key_check): (Option<&Superblock>, Option<u128>),
-    (files, room): (u64, Option<&SharedRoom<E>>),
+    (space, room): (&Space, Option<&SharedRoom<E>>),
 ) -> Result<Superblock, OpenError> {
-    let free = folder.files.free_bytes(&folder.path).await;
-    let free =
-        free.map_err(|error| OpenError::io(&folder.path, "ask for its free space", error))?;
-    let own = files * known.map_or(0, |known| u64::from(known.segment_bytes));
-    // Of both, so that a disk does not take more with each start.
-    let usable = (own + free) / 10 * 9;
+    let usable = space.usable_bytes(known.map_or(0, |known| u64::from(known.segment_bytes)));
     let capacity_bytes = match options.capacity_bytes {
         0 => usable,
         limit => limit.min(usable),
@@ -183,7 +215,7 @@ async fn sized<E: Environment>(
         Some(known) if known.segments == segments => known.clone(),
         Some(known) => Superblock { serial: known.serial + 1, segments, ..known.clone() },
         None => Superblock {
-            disk: folder.identity(),
+            disk,
             cluster: options.cluster.clone(),
             serial: 0,
             segment_bytes,
@@ -230,6 +262,8 @@ async fn without_surplus<E: Environment>(
         gone.map_err(|error| OpenError::io(folder.slot_path(slot), "remove it", error))?;
     }
     if removed > 0 {
+        let disk = folder.path.display();
+        tracing::warn!(%disk, segments = removed, "The disk may use less than before: its oldest segments are removed");
         let named = folder.files.sync_folder(&folder.path).await;
         named.map_err(|error| OpenError::io(&folder.path, "sync it", error))?;
     }

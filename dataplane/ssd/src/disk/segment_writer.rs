@@ -5,15 +5,17 @@ use super::driver::DiskDriver;
 use super::error::WriteError;
 use super::file_use::FileUse;
 use super::health::is_full;
-use crate::limits::RECYCLE_WAIT;
+use crate::limits::{RECYCLE_WAIT, WRITE_RETRY};
 use crate::log::{LogError, SegmentEnd, SegmentStart};
 use perigee_shard::{Environment, File, Files, at_most};
 use std::io;
+use std::time::Duration;
 
 impl<E: Environment> DiskDriver<E> {
     /// Begins the next segment; where no file can be made for it, in the place of the oldest one.
     pub(super) async fn begin_segment(&self) -> Result<(), WriteError> {
         loop {
+            self.look_for_room().await?;
             let start = self.next_start().await?;
             let made = self.make_file(&start).await;
             let error = match made {
@@ -27,12 +29,12 @@ impl<E: Environment> DiskDriver<E> {
                     }
                     Err(error) => error,
                 },
-                Err(error) if self.log.borrow_mut().start_refused(is_full(&error)) => {
+                Err(error) if self.log.borrow_mut().start_refused() => {
                     let _ = self.folder.files.remove(&self.folder.slot_path(start.slot)).await;
                     self.folder.slots.borrow_mut().remove(&start.slot);
                     self.publish();
-                    if is_full(&error) && self.log.borrow().live_segments() > 0 {
-                        tracing::info!(%error, "There is no room for another segment: the oldest one goes");
+                    if is_full(&error) {
+                        self.refused_at.set(Some(self.now()));
                         continue;
                     }
                     return Err(WriteError::Io(error.to_string()));
@@ -40,9 +42,36 @@ impl<E: Environment> DiskDriver<E> {
                 Err(error) => error,
             };
             self.log.borrow_mut().start_failed();
-            self.note_log_end("the header of a segment could not be written; open it again");
+            self.note_log_end(&format!(
+                "its log has ended, the header of a segment could not be written: {error}"
+            ));
             return Err(WriteError::Io(error.to_string()));
         }
+    }
+
+    /// Lets the log have another file where the file system has room for it beside what is left to
+    /// others. A quota may refuse what the file system shows as free: then it is tried again later.
+    async fn look_for_room(&self) -> Result<(), WriteError> {
+        if !self.log.borrow().needs_file() {
+            return Ok(());
+        }
+        let was_refused = |at: Duration| self.now().saturating_sub(at) < WRITE_RETRY;
+        let bytes = u64::from(self.log.borrow().superblock().segment_bytes);
+        let has_room =
+            !self.refused_at.get().is_some_and(was_refused) && self.folder.has_room(bytes).await;
+        let was_held_back = self.log.borrow().is_held_back();
+        let can_go_on = self.log.borrow_mut().note_room(has_room);
+        self.publish();
+        if !can_go_on {
+            let error = io::Error::from(io::ErrorKind::StorageFull);
+            self.note_error(FileUse::Write, &error);
+            return Err(WriteError::Io(error.to_string()));
+        }
+        if !has_room && !was_held_back {
+            let disk = self.folder.path.display();
+            tracing::info!(%disk, "The file system has no room for another segment: the oldest one goes");
+        }
+        Ok(())
     }
 
     /// The next segment, as soon as the one whose place it takes is not read any more.

@@ -95,10 +95,10 @@ impl DiskCells {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes note of a state; true if it is another one.
+    /// Takes note of a state; true if its health is another one. A reason may count seconds.
     pub(super) fn set_state(&self, state: DiskState) -> bool {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_other = *known != state;
+        let is_other = known.health != state.health;
         *known = state;
         is_other
     }

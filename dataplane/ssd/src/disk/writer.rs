@@ -222,7 +222,9 @@ impl<E: Environment> DiskDriver<E> {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.log.borrow_mut().close();
-                self.note_log_end("its superblock could not be written; open it again");
+                self.note_log_end(&format!(
+                    "its log has ended, its superblock could not be written: {error}"
+                ));
                 Err(WriteError::Io(error.to_string()))
             }
         };

@@ -69,13 +69,17 @@ impl SegmentFiles {
         self.by_sequence.last_key_value().map(|(sequence, _)| *sequence)
     }
 
+    /// Whether the next segment needs a new file, if there may be so many.
+    pub(super) fn needs_file(&self, slots: u32) -> bool {
+        self.free.is_empty() && self.by_sequence.len() + self.foreign.len() < slots as usize
+    }
+
     /// A file for a new segment, and the segment that had it.
     pub(super) fn take_slot(&mut self, slots: u32) -> Result<(u32, Option<u32>), LogError> {
         if let Some(slot) = self.free.pop_first() {
             return Ok((slot, None));
         }
-        let count = self.by_sequence.len() + self.foreign.len();
-        if count < slots as usize {
+        if self.needs_file(slots) {
             let slot = self.next_slot;
             self.next_slot += 1;
             return Ok((slot, None));

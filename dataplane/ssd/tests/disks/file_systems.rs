@@ -10,6 +10,7 @@ use perigee_schemas::DiskHealth;
 use perigee_ssd::{DiskOptions, OpenedDisk, ReadError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// In the environment of the process that mounts: what it plays.
 const PLAY: &str = "PERIGEE_TEST_FILE_SYSTEM";
@@ -94,6 +95,14 @@ fn a_tmpfs_is_a_disk_too() {
     }
 }
 
+/// Fills what is free with a file.
+fn fill(place: &Path) -> PathBuf {
+    let path = place.join("others");
+    let mut others = std::fs::File::create(&path).unwrap();
+    while std::io::Write::write_all(&mut others, &[1; 64 << 10]).is_ok() {}
+    path
+}
+
 /// So many objects of 1 MiB, one call for each; the places of those that were written.
 fn write_many(
     host: &Host,
@@ -117,8 +126,7 @@ fn a_file_system_that_others_fill_takes_new_objects_in_the_place_of_old_ones() {
         let opened = host.open(&place, 100 * MIB);
         let first = write_many(&host, &opened, 1..41);
         assert_eq!(first.len(), 40);
-        let mut others = std::fs::File::create(place.join("others")).unwrap();
-        while std::io::Write::write_all(&mut others, &[1; 64 << 10]).is_ok() {}
+        let others = fill(&place);
         let second = write_many(&host, &opened, 101..201);
         assert_eq!(second.len(), 100, "no call fails: {:?}", opened.disk.status());
         let oldest = opened.disk.oldest();
@@ -130,7 +138,91 @@ fn a_file_system_that_others_fill_takes_new_objects_in_the_place_of_old_ones() {
                 false => assert_eq!(disk_read(&opened.disk, piece), Err(ReadError::Gone)),
             }
         }
+        let held_back = opened.disk.status().capacity_bytes;
+        assert!(held_back < opened.spec.capacity_bytes, "what there is room for is shown");
+        std::fs::remove_file(others).unwrap();
+        assert_eq!(write_many(&host, &opened, 301..401).len(), 100);
+        let status = opened.disk.status();
+        assert_eq!(status.capacity_bytes, opened.spec.capacity_bytes, "it has grown again");
+        assert_eq!(status.used_bytes, status.capacity_bytes);
         opened.disk.close().wait(LONG).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_that_was_full_before_its_first_segment_is_used_once_there_is_room() {
+    if is_inside("a_disk_that_was_full_before_its_first_segment_is_used_once_there_is_room") {
+        let folder = tempfile::tempdir().unwrap();
+        let place = ext4(folder.path(), folder.path(), 160 * MIB);
+        let host = Host::new();
+        let opened = host.open(&place, 100 * MIB);
+        let others = fill(&place);
+        assert_eq!(write_many(&host, &opened, 1..4).len(), 0);
+        assert_eq!(opened.disk.status().state.health, DiskHealth::Full);
+        std::fs::remove_file(others).unwrap();
+        let begun = Instant::now();
+        while write_many(&host, &opened, 11..12).is_empty() {
+            assert!(begun.elapsed() < 2 * LONG, "{:?}", opened.disk.status());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(write_many(&host, &opened, 12..20).len(), 8);
+        assert_eq!(opened.disk.status().state.health, DiskHealth::Healthy);
+        opened.disk.close().wait(LONG).unwrap();
+    }
+}
+
+#[test]
+fn a_disk_keeps_what_it_has_where_others_have_filled_the_file_system() {
+    if is_inside("a_disk_keeps_what_it_has_where_others_have_filled_the_file_system") {
+        let folder = tempfile::tempdir().unwrap();
+        let place = ext4(folder.path(), folder.path(), 160 * MIB);
+        let host = Host::new();
+        let opened = host.open(&place, 0);
+        let written = write_many(&host, &opened, 1..60);
+        assert_eq!(written.len(), 59);
+        opened.disk.close().wait(LONG).unwrap();
+        for round in 0..4 {
+            let others = place.join(format!("others-{round}"));
+            std::fs::rename(fill(&place), others).unwrap();
+            let again = host.open(&place, 0);
+            assert_eq!(again.survivors.len(), written.len(), "start {round}");
+            again.disk.close().wait(LONG).unwrap();
+        }
+        // One that is to be smaller gives up its oldest objects.
+        let smaller = host.open(&place, 48 * MIB);
+        assert!(smaller.survivors.len() < written.len());
+        assert_eq!(smaller.spec.capacity_bytes, 48 * MIB);
+        smaller.disk.close().wait(LONG).unwrap();
+    }
+}
+
+#[test]
+fn disks_that_share_a_file_system_leave_some_of_it_free_and_keep_what_they_have() {
+    if is_inside("disks_that_share_a_file_system_leave_some_of_it_free_and_keep_what_they_have") {
+        let folder = tempfile::tempdir().unwrap();
+        let place = ext4(folder.path(), folder.path(), 400 * MIB);
+        let host = Host::new();
+        let [first, second] = [(); 2].map(|()| host.open(&place, 0));
+        for part in 0..20 {
+            for (disk, from) in [(&first, 1_000), (&second, 2_000)] {
+                let from = from + part * 20;
+                assert_eq!(write_many(&host, disk, from..from + 20).len(), 20);
+            }
+        }
+        let space = nix::sys::statvfs::statvfs(&place).unwrap();
+        let free = space.blocks_available() as f64 / space.blocks() as f64;
+        assert!((0.08..0.3).contains(&free), "{free}");
+        let live = |opened: &OpenedDisk| opened.disk.status().used_bytes;
+        let used = [live(&first), live(&second)];
+        assert!(used.iter().all(|bytes| *bytes >= 64 * MIB), "{used:?}");
+        [first, second].into_iter().for_each(|it| it.disk.close().wait(LONG).unwrap());
+        let again = [(); 2].map(|()| host.open(&place, 0));
+        let mut live = again.each_ref().map(live);
+        live.sort();
+        let mut used = used;
+        used.sort();
+        assert_eq!(live, used, "a start takes nothing away");
+        again.into_iter().for_each(|it| it.disk.close().wait(LONG).unwrap());
     }
 }
 

@@ -1,5 +1,5 @@
 //! Lines in the log about the health of a disk.
-//! Invariant: one when it changes, and at most one a minute while only its reason does.
+//! Invariant: one when it or the cause changes, and at most one a minute while only numbers do.
 
 use perigee_schemas::{DiskHealth, Identity};
 use perigee_ssd::DiskState;
@@ -31,8 +31,15 @@ impl HealthLog {
 
     fn is_news(&self, state: &DiskState, now: Instant) -> bool {
         let is_old = self.said.is_none_or(|said| now.saturating_duration_since(said) >= PAUSE);
-        state.health != self.state.health || (state.reason != self.state.reason && is_old)
+        let is_other = state.health != self.state.health || is_other_cause(state, &self.state);
+        is_other || (state.reason != self.state.reason && is_old)
     }
+}
+
+/// Whether reasons differ in more than numbers.
+fn is_other_cause(state: &DiskState, other: &DiskState) -> bool {
+    let words = |reason: &str| reason.replace(|c: char| c.is_ascii_digit(), "");
+    words(&state.reason) != words(&other.reason)
 }
 
 #[cfg(test)]
@@ -56,5 +63,7 @@ mod tests {
         assert_eq!(look(DiskHealth::Hung, "more than 119 s".to_owned(), now), 2);
         assert_eq!(look(DiskHealth::Slow, "more than 1 s".to_owned(), now), 3);
         assert_eq!(look(DiskHealth::Healthy, String::new(), now), 4);
+        assert_eq!(look(DiskHealth::ReadOnly, "writes fail".to_owned(), now), 5);
+        assert_eq!(look(DiskHealth::ReadOnly, "its log has ended".to_owned(), now), 6);
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct HostDisk {
     pub(super) file_system: Option<FileSystem>,
     /// Folders of disks in it that running processes have.
     pub(super) in_use: usize,
+    /// What disks in it have: room that they use again.
+    pub(super) own_bytes: u64,
     /// Free and all bytes of its file system.
     pub(super) space: Option<(u64, u64)>,
     /// Bytes per second past the page cache, or why there is no such access.
@@ -86,6 +88,7 @@ impl HostDisk {
             obstacle: FolderFault::of(folder),
             file_system: FileSystem::of(folder),
             in_use: locks::held_in(folder),
+            own_bytes: locks::bytes_in(folder),
             space,
             direct,
         }
@@ -161,9 +164,12 @@ pub(super) fn direct_access(host: &HostFacts) -> CheckOutcome {
 pub(super) fn full(host: &HostFacts) -> CheckOutcome {
     judge(host, |disk| {
         let (free, all) = disk.space.unwrap_or_default();
-        let percent = free.saturating_mul(100).checked_div(all);
+        let usable = free.saturating_add(disk.own_bytes);
+        let percent = usable.saturating_mul(100).checked_div(all);
         let is_full = percent.is_some_and(|percent| percent < DOCTOR_DISK_FREE_PERCENT_MIN);
-        (is_full || disk.direct == Err(DiskFault::NoSpace)).then(|| {
+        let is_refused = disk.direct == Err(DiskFault::NoSpace) && disk.own_bytes == 0;
+        (is_full || is_refused).then(|| {
+            let percent = free.saturating_mul(100).checked_div(all);
             let (free, all) = (free >> 20, all >> 20);
             let percent = percent.unwrap_or(0);
             Finding::failure(

@@ -34,6 +34,18 @@ fn on_a_sound_host_every_check_looks_and_finds_nothing() {
 }
 
 #[test]
+fn what_a_disk_of_ours_has_filled_is_no_want_of_room() {
+    let sample = Sample::sound();
+    let full_of = |own_bytes: u64| {
+        let mut host = sample.host();
+        host.disks = vec![sample::disk(3, Err(disk::DiskFault::NoSpace))];
+        host.disks[0].own_bytes = own_bytes;
+        examine(&host, &all_checks()).findings().count()
+    };
+    assert_eq!((full_of(90 << 30), full_of(0)), (0, 1));
+}
+
+#[test]
 fn an_empty_tree_is_examined_without_blame_for_what_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let tree = perigee_topology::fixture::bare_host(folder.path()).unwrap();

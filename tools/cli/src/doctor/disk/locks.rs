@@ -1,7 +1,8 @@
-//! Folders of disks that running processes have. Invariant: no lock is taken, so that a client that
-//! starts at this moment finds its folder free.
+//! Folders of disks, and which of them running processes have. Invariant: no lock is taken, so that
+//! a client that starts at this moment finds its folder free.
 
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -14,13 +15,23 @@ const SUPERBLOCK: &str = "superblock";
 /// How many disks below a folder are in use.
 pub(super) fn held_in(folder: &Path) -> usize {
     let locked = locked_files(&std::fs::read_to_string(LOCKS).unwrap_or_default());
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let disks = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
-    let is_held = |disk: &std::fs::DirEntry| {
+    let is_held = |disk: &DirEntry| {
         let file = std::fs::metadata(disk.path().join(SUPERBLOCK));
         file.is_ok_and(|file| locked.contains(&file.ino()))
     };
-    disks.filter(is_held).count()
+    disks_in(folder).filter(is_held).count()
+}
+
+/// Bytes of all files of the disks below a folder.
+pub(super) fn bytes_in(folder: &Path) -> u64 {
+    let files = disks_in(folder).filter_map(|disk| std::fs::read_dir(disk.path()).ok());
+    let bytes = |file: DirEntry| file.metadata().map_or(0, |file| file.len());
+    files.flatten().flatten().map(bytes).sum()
+}
+
+fn disks_in(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
 }
 
 /// Numbers of the files that are locked as a whole. That a file of another file system has the same
@@ -48,6 +59,10 @@ mod tests {
         assert_eq!(held_in(folder.path()), 0);
         file.lock().unwrap();
         assert_eq!(held_in(folder.path()), 1);
+        file.set_len(500).unwrap();
+        std::fs::write(disk.join("00000000.seg"), [1; 70]).unwrap();
+        std::fs::write(folder.path().join("other").join("file"), [1; 9]).unwrap();
+        assert_eq!(bytes_in(folder.path()), 570);
         drop(file);
         assert_eq!(held_in(folder.path()), 0);
     }

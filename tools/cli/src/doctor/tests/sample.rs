@@ -197,6 +197,7 @@ pub(super) fn disk(free_percent: u64, direct: Result<u64, DiskFault>) -> HostDis
         obstacle: None,
         file_system: None,
         in_use: 0,
+        own_bytes: 0,
         space: Some((free_percent << 30, 100 << 30)),
         direct,
     }
