@@ -15,6 +15,8 @@ pub(crate) struct Absences {
     away: BTreeMap<u128, u64>,
     /// Keys that changed in each period; at least one disk left in each.
     periods: BTreeMap<u64, ChangedKeys>,
+    /// Keys of which a disk had copies that is away.
+    copied: ChangedKeys,
 }
 
 impl Absences {
@@ -67,9 +69,24 @@ impl Absences {
     /// A disk has announced all that it has.
     pub(crate) fn end(&mut self, disk: u128) {
         let Some(period) = self.away.remove(&disk) else { return };
+        if self.away.is_empty() {
+            self.copied = ChangedKeys::default();
+        }
         if !self.away.values().any(|of_other| *of_other == period) {
             self.fold_into_older(period);
         }
+    }
+
+    /// A disk that has left had a copy of a key.
+    pub(crate) fn note_copy(&mut self, hash: u64) {
+        if !self.away.is_empty() {
+            self.copied.note(hash);
+        }
+    }
+
+    /// Whether a disk that is away may have a copy of a key.
+    pub(crate) fn may_have_copy(&self, hash: u64) -> bool {
+        self.copied.may_have(hash)
     }
 
     /// A key is written or removed.
@@ -96,6 +113,7 @@ impl Absences {
     /// Panics unless each period has a disk and each disk its period.
     pub(crate) fn check(&self) {
         assert!(self.periods.len() <= ABSENCE_PERIODS_MAX);
+        assert!(!self.away.is_empty() || self.copied.is_empty(), "no disk is away");
         assert!(self.away.values().all(|period| self.periods.contains_key(period)));
         for period in self.periods.keys() {
             assert!(self.away.values().any(|of_disk| of_disk == period), "{period}");
@@ -128,9 +146,16 @@ mod tests {
         assert_eq!(of(restarted, &absences), [false, false], "both came before it left again");
         assert_eq!(of(dead, &absences), [true, true], "it has heard of neither");
         assert_eq!(of(3, &absences), [false, false], "a disk that is here hears of all");
+        absences.note_copy(12);
+        assert_eq!([11, 12].map(|it| absences.may_have_copy(it)), [false, true]);
         absences.end(restarted);
+        assert!(absences.may_have_copy(12), "it may be the other one's");
         absences.end(dead);
-        assert!(absences.away.is_empty() && absences.periods.is_empty());
+        absences.check();
+        absences.note_copy(12);
+        assert!(
+            !absences.may_have_copy(12) && absences.away.is_empty() && absences.periods.is_empty()
+        );
     }
 
     #[test]

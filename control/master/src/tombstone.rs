@@ -136,6 +136,16 @@ impl Tombstones {
         }
     }
 
+    /// A disk that has left had a copy of a key.
+    pub(crate) fn note_left_copy(&mut self, hash: u64) {
+        self.absences.note_copy(hash);
+    }
+
+    /// Whether a disk that is away may have a copy of a key.
+    pub(crate) fn may_be_away(&self, hash: u64) -> bool {
+        self.absences.may_have_copy(hash)
+    }
+
     /// A key is written or removed.
     pub(crate) fn note_change(&mut self, hash: u64) {
         if self.is_used {

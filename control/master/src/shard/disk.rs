@@ -144,6 +144,8 @@ impl KeyShard {
         self.replicas.remove(id);
         if is_there {
             self.bury(disk, hash, generation);
+        } else if !self.space.is_readable(disk) {
+            self.tombstones.note_left_copy(hash);
         }
     }
 

@@ -158,6 +158,7 @@ impl KeyShard {
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, sums: PayloadSums<'_>) {
         debug_assert_ne!(pending.first, NONE, "what is published has bytes");
+        self.note_replaced_copies(object, pending.first);
         let lease = self.take_read_lease(object);
         let replaces = match self.keys[object].first {
             NONE => pending.replaces,

@@ -41,6 +41,21 @@ impl KeyShard {
         self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
     }
 
+    /// An object is about to get the bytes of a put. A disk may have the key as it was before: one
+    /// that hears of that from this life of the master only, or one that is away. Owners hear first
+    /// that such copies are void, so that the next life knows also when the new bytes are gone.
+    pub(super) fn note_replaced_copies(&mut self, object: u32, first: u32) {
+        let hash = self.keys[object].hash();
+        let may_have_copy = self.copy_of(object).is_some() || self.tombstones.may_be_away(hash);
+        if !may_have_copy && !self.has_unheard_disks() {
+            return;
+        }
+        let replicas = self.replicas.chain(first);
+        let generation = replicas.map(|id| self.replicas[id].generation).min().unwrap_or_default();
+        let key = self.keys[object].key().to_vec();
+        self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
+    }
+
     /// Whether disks may still have something to announce that this life of the master knows
     /// better.
     fn has_unheard_disks(&self) -> bool {

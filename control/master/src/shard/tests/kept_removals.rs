@@ -235,10 +235,63 @@ fn owners_keep_what_was_evicted_before_the_disks_were_heard() {
     assert!(!stage.holds("key"));
     let heard = Heard::by(&mut stage.shard);
     let removals = heard.removals(0);
-    let keys: Vec<&[u8]> = removals.iter().map(|record| record.key).collect();
-    assert_eq!((keys, removals[0].generation), (vec![&b"key"[..]], 9));
+    let evicted: Vec<_> = removals.iter().filter(|record| record.key == b"key").collect();
+    assert_eq!((evicted.len(), evicted[0].generation), (1, 9));
     // The same once the disk has said what it has: it hears of the rest itself.
     stage.announce("other", 4, true);
     assert_eq!(stage.put("evicts that"), 0);
+    assert!(Heard::by(&mut stage.shard).removals(0).is_empty());
+}
+
+/// The generation of a copy that was written before anything that a test puts.
+const OLDER: u64 = 1;
+
+/// A disk has a copy of `key`, as it was long ago.
+fn with_copy() -> Stage {
+    let mut stage = Stage::with(with_offload(offload()), &[]);
+    stage.mount(spec(0, 8 * EXTENT_BYTES), 0);
+    assert!(stage.shard.follow(0));
+    stage.mount_disk(DISK);
+    assert_eq!(stage.put("earlier"), 0);
+    assert_eq!(stage.announce("key", OLDER, true), 0);
+    stage
+}
+
+#[test]
+fn owners_hear_that_a_copy_is_void_before_they_hear_of_the_bytes_that_replace_it() {
+    for has_left in [false, true] {
+        let mut before = with_copy();
+        if has_left {
+            before.apply(&SegmentEvent::Unmounted { index: DISK });
+            before.tick();
+            assert!(!before.holds("key"));
+        }
+        Heard::by(&mut before.shard);
+        let started = before.start_with("key", PAYLOAD_BYTES, &PutConfig::default(), true);
+        assert_eq!((started, before.end("key")), (0, 0));
+        let generation = before.generation("key");
+        let heard = Heard::by(&mut before.shard);
+        let removals = heard.removals(0);
+        let keys: Vec<&[u8]> = removals.iter().map(|record| record.key).collect();
+        assert_eq!((keys, removals[0].generation), (vec![&b"key"[..]], generation));
+        // Whether the new bytes are still there or not, the old ones are not believed.
+        let mut stage = next_life(ShardSettings { offload: Some(offload()), ..settings() });
+        stage.mount_disk(DISK);
+        announce(&mut stage, 0, &[], &removals);
+        assert_eq!(stage.announce("key", OLDER, false), code(Status::ObjectNotFound));
+        let sequence = removals[0].sequence + 1;
+        announce(&mut stage, 1, &[Record { generation, ..commit("key", 0, sequence) }], &[]);
+        assert!(stage.holds("key"), "they were committed later");
+    }
+}
+
+#[test]
+fn keys_that_no_disk_has_cost_owners_nothing() {
+    let mut stage = with_copy();
+    Heard::by(&mut stage.shard);
+    assert_eq!(stage.put("other"), 0);
+    stage.apply(&SegmentEvent::Unmounted { index: DISK });
+    stage.tick();
+    assert_eq!(stage.put("third"), 0);
     assert!(Heard::by(&mut stage.shard).removals(0).is_empty());
 }
