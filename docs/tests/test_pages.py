@@ -15,30 +15,37 @@ PAGES = sorted(SOURCE.rglob("*.md"))
 README_LINES_MAX = 100
 TOP_LEVEL = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")
 READERS = [*PAGES, *(ROOT / name for name in TOP_LEVEL)]
-DELIVERED = ("dataplane", "control", "ebpf/agent", "tools/cli", "schemas")
-NOT_DELIVERED = {"tests", "tests.rs", "target", "examples", "testing"}
+DELIVERED = ("bench", "control", "dataplane", "ebpf", "go", "schemas", "tools")
+NOT_DELIVERED = {"tests", "tests.rs", "examples", "testing"}
+TESTS_OF_A_FILE = re.compile(r"#\[cfg\(test\)\]\n(?:#\[.*\]\n)*mod tests \{")
+BUILT = re.compile(r"(?!.*/src/).*/target/")
 # The table of all that Mooncake reads: to be in it is not to be read.
 TABLE = ROOT / "dataplane/settings/src/mooncake"
 
 NAME = r"(?:MC|MOONCAKE|PERIGEE)_[A-Z0-9_]*[A-Z0-9]"
 READ_VARIABLE = re.compile(f'"({NAME})"')
+# Variables with names of others: a call that reads the environment names them.
+READ_OTHER = re.compile(r'(?:environ(?:ment)?(?:\.get)?[(\[]|getenv\(|LookupEnv\(|env::var(?:_os)?\()\s*"([A-Z][A-Z0-9_]+)"')
 SHOWN_VARIABLE = re.compile(rf"\b({NAME})\b")
-# Of the build, of tests for the programs they start, and of flags, which are on a page of their own.
-NOT_ON_THE_PAGE = re.compile(r"PERIGEE_(COMMIT|WHEEL_.*|TEST_.*|VM.*|TRACE|SEEDS)$")
+# Of the build, of tests and measurements for the programs they start, and of flags, which are on a
+# page of their own.
+NOT_ON_THE_PAGE = re.compile(
+    r"PERIGEE_(COMMIT|WHEEL_.*|TEST_.*|VM.*|TRACE|SEEDS|BENCH_.*)$|CARGO_.*|OUT_DIR$|HATCHLING$|TERM$"
+)
 OF_FLAGS = re.compile(r"PERIGEE_(PROGRAM|MASTER|NODE|AGENT|METADATA)_\w+")
 
 
 @cache
-def code():
-    """Text of the Rust and Python files that are delivered, without the tests at their foot."""
+def code(but=None):
+    """Text of all sources but tests, also without the tests at the foot of a Rust file."""
     texts = []
-    for folder in DELIVERED:
+    for folder in (folder for folder in DELIVERED if folder != but):
         for file in sorted((ROOT / folder).rglob("*")):
-            parts = set(file.relative_to(ROOT).parts)
-            if TABLE in file.parents or parts & NOT_DELIVERED:
+            name = file.relative_to(ROOT)
+            if TABLE in file.parents or set(name.parts) & NOT_DELIVERED or BUILT.match(str(name)):
                 continue
-            if file.suffix in (".rs", ".py"):
-                texts.append(file.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0])
+            if file.suffix in (".rs", ".py", ".go", ".c", ".h"):
+                texts.append(TESTS_OF_A_FILE.split(file.read_text(encoding="utf-8"))[0])
     return "\n".join(texts)
 
 
@@ -56,9 +63,10 @@ def name_of(page):
 
 
 def test_every_variable_the_code_reads_is_on_the_page():
-    read = {name for name in READ_VARIABLE.findall(code()) if not NOT_ON_THE_PAGE.match(name)}
+    read = set(READ_VARIABLE.findall(code())) | set(READ_OTHER.findall(code()))
+    read = {name for name in read if not NOT_ON_THE_PAGE.match(name)}
     assert len(read) > 50
-    shown = set(SHOWN_VARIABLE.findall((SOURCE / "settings" / "variables.md").read_text()))
+    shown = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", (SOURCE / "settings" / "variables.md").read_text()))
     assert read - shown == set()
 
 
@@ -119,6 +127,31 @@ def test_metrics_of_a_page_exist(page):
 @cache
 def flags_page():
     return (SOURCE / "settings" / "flags.md").read_text()
+
+
+THREAD_NAME = re.compile(
+    r"""(?:Builder::new\(\)\s*\.name\(|thread_name\(|ShardOptions::named\(|\bname:\s*(?="perigee-)"""
+    r"""|\bbegin\(|Periodic::start\(|HttpServer::start(?:_if_free)?\()\s*"([\w-]+)\""""
+)
+
+
+def test_the_page_of_threads_names_all_threads_and_no_others():
+    named = set(THREAD_NAME.findall(code(but="bench")))
+    assert len(named) > 40
+    page = (SOURCE / "how" / "threads.md").read_text()
+    table = page.split("| thread |")[1].split("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert named == {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    for name in re.findall(r"`(perigee-[a-z]+)`", page.replace(table, "")):
+        assert any(known.startswith(name) for known in named), name
+
+
+@pytest.mark.parametrize("page", READERS, ids=name_of)
+def test_every_table_has_a_head(page):
+    prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n?)+", prose, re.MULTILINE):
+        lines = table.splitlines()
+        assert len(lines) > 2 and re.fullmatch(r"\|[\s:|-]+\|", lines[1]), lines[0]
 
 
 def test_every_page_is_in_the_summary():
