@@ -2,11 +2,9 @@
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
 //! out.
 //!
-//! Each part has records that must agree, and a `check` of them: `Keys`, `Replicas`,
-//! `StripedObjects`, `Space`,
-//! `PendingPuts`, `Groups`, `SoftPins`, `TouchClock`, `Relocation`, `Wishes`, `Demotions`,
-//! `Tombstones`. The files below hold what spans
-//! parts, one call or one step of several calls each.
+//! A shard consists of parts; `KeyShard` names them all. A part whose records must agree has a
+//! `check` of its own, and `KeyShard::check` calls them all and compares parts with each other. Each
+//! file below holds one call, or one step of several calls, that spans parts.
 
 mod admission;
 mod announcement;
