@@ -74,7 +74,7 @@ impl RunFolder {
 impl Drop for RunFolder {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("warning: {} is left behind: {error}", self.0.display());
+            eprintln!("warning: {} could not be removed: {error}", self.0.display());
         }
     }
 }

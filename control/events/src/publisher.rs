@@ -111,7 +111,7 @@ impl EventPublisher {
         self.stop.notify_one();
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.recv_timeout(STOP_DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            tracing::warn!("The thread that publishes KV events is left behind");
+            tracing::warn!("The thread that publishes KV events did not stop in time");
         }
     }
 }

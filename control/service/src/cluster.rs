@@ -245,7 +245,7 @@ impl Cluster {
         }
         for shard in shards {
             if let Err(error) = shard.join(SHARD_DEADLINE) {
-                tracing::warn!(%error, "A shard is left behind");
+                tracing::warn!(%error, "A shard of the master did not stop in time");
             }
         }
         if let Some(events) = &self.events {

@@ -100,8 +100,8 @@ fn start_page(config: &NodeConfig, slot: &StoreSlot) -> Result<Option<HttpHandle
             .inspect_err(|error| {
                 tracing::warn!(
                     %error,
-                    "No metrics of this node over HTTP; --http_port=PORT chooses another port, \
-                     --enable_http_server=false ends this line"
+                    "This node serves no metrics over HTTP: choose another port with --http_port=PORT, \
+                     or --enable_http_server=false if none are wanted"
                 );
             })
             .ok(),

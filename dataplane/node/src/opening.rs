@@ -170,7 +170,7 @@ impl Reported {
         if self.is_known(reason) {
             return;
         }
-        tracing::warn!(remaining_s, "Not in the cluster yet, trying on: {reason}");
+        tracing::warn!(remaining_s, "Not in the cluster yet, retrying: {reason}");
         self.last = Some((reason.to_owned(), Instant::now()));
     }
 

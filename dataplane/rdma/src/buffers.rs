@@ -42,7 +42,7 @@ impl Buffers {
         let found = entries.remove(&address);
         drop(entries);
         if let Some(Err(error)) = found.map(|registration| registration.revoke()) {
-            tracing::warn!(%error, address, "A device did not let go of unregistered memory");
+            tracing::warn!(%error, address, "A device still holds memory that was unregistered");
         }
     }
 
@@ -53,7 +53,7 @@ impl Buffers {
         drop(entries);
         for (address, registration) in all {
             if let Err(error) = registration.revoke() {
-                tracing::warn!(%error, address, "A device did not let go of registered memory");
+                tracing::warn!(%error, address, "A device still holds registered memory");
             }
         }
     }

@@ -145,7 +145,7 @@ impl Lent {
         // Also if a device does not confirm it, nothing new begins with these keys.
         debug_assert!(registration.is_revoked());
         if let Err(error) = revoked {
-            tracing::warn!(%error, "A device did not let go of a segment; its memory is kept");
+            tracing::warn!(%error, "A device still holds a segment; its memory is kept");
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push(segment);
         }

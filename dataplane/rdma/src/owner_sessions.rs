@@ -64,7 +64,7 @@ impl OwnerSessions {
         };
         shard.with(|sessions| sessions.stop());
         if let Err(error) = shard.join(STOP_DEADLINE) {
-            tracing::warn!(%error, "The shard for sessions with owners is left behind");
+            tracing::warn!(%error, "The shard for sessions with owners did not stop in time");
         }
     }
 }

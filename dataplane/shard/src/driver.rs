@@ -98,7 +98,7 @@ impl Driver {
         let deadline = timers.into_iter().chain(wake).min();
         let limit = deadline.map(|deadline| deadline.saturating_sub(monotonic()));
         if let Err(error) = self.environment.reactor.wait(limit) {
-            tracing::error!(%error, "The reactor cannot be waited for; the shard looks again and again");
+            tracing::error!(%error, "Waiting for the reactor failed; the shard polls instead");
         }
         self.inbox.bell.announce_awake();
     }

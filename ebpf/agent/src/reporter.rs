@@ -107,7 +107,7 @@ fn log_change(last: &mut Option<bool>, sent: Result<(), String>, master: &str) {
     match sent {
         Ok(()) => tracing::info!(master, "The master takes reports of this agent"),
         Err(reason) => {
-            tracing::warn!(master, %reason, "The master does not take reports; trying on");
+            tracing::warn!(master, %reason, "The master does not take reports; retrying");
         }
     }
 }

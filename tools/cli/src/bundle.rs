@@ -1,4 +1,4 @@
-//! `perigee bundle`: what is known of a trouble, in one archive to send. Invariant: it changes
+//! `perigee bundle`: diagnostics of a problem, in one archive to send. Invariant: it changes
 //! nothing, waits for nothing without a deadline, and what it could not get is listed inside.
 
 mod archive;

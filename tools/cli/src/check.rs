@@ -49,17 +49,17 @@ const FLAGS: &[Flag] = &[
     Flag::new("streams", ValueKind::Int64, "2", "Connections that carry the load").within(1, STREAMS_MAX as i128),
     Flag::new("probes", ValueKind::Int64, "3000", "Datagrams per link that look for loss and frame sizes; 0 sends none")
         .within(0, PROBES_MAX as i128),
-    Flag::new("at_once", ValueKind::Int64, "0", "Pairs of hosts that are measured at the same time; 0 is all that can be")
+    Flag::new("at_once", ValueKind::Int64, "0", "Pairs of hosts that are measured at the same time; 0: no limit")
         .within(0, AT_ONCE_MAX),
     Flag::new("baseline", ValueKind::Text, "",
-        "File of what links showed before; empty is check.json in the state folder, none keeps none"),
-    Flag::new("renew", ValueKind::Bool, "false", "Forget the baseline, and take what is measured now for it"),
+        "File of earlier measurements; empty: check.json in the state folder; none: keep none"),
+    Flag::new("renew", ValueKind::Bool, "false", "Replace the baseline by what is measured now"),
     Flag::new("format", ValueKind::Text, "text", "text for people, json for programs").one_of(&["text", "json"]),
 ];
 
 #[rustfmt::skip]
 const SERVER: &[Flag] = &[
-    Flag::new("serve", ValueKind::Bool, "false", "Let others measure this host until this is stopped"),
+    Flag::new("serve", ValueKind::Bool, "false", "Let other hosts measure this one until stopped"),
     Flag::new("host", ValueKind::Text, "0.0.0.0", "Address of the server"),
     Flag::new("port", ValueKind::Int32, "9306", "Port of the server, the same on all hosts").within(0, PORT_MAX),
     Flag::new("name", ValueKind::Text, "", "Name of this host; empty is its own"),

@@ -118,7 +118,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "bundle",
         personality: None,
-        summary: "Put what is known of a trouble into one archive to send",
+        summary: "Collect diagnostics of a problem into one archive to send",
         kind: CommandKind::Bundle,
     },
     Command {

@@ -49,7 +49,7 @@ const FLAGS: &[Flag] = &[
         "quick",
         ValueKind::Bool,
         "false",
-        "End at once where no other node takes objects, and soon where the master is away",
+        "Stop at once if no other node takes objects, and soon if the master does not answer",
     ),
 ];
 

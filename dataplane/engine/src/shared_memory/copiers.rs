@@ -83,7 +83,7 @@ impl Copiers {
         });
         let threads: Vec<JoinHandle<()>> = threads.collect();
         if threads.is_empty() {
-            tracing::warn!("No thread for copies is to be had");
+            tracing::warn!("Copy threads could not be started; the caller copies");
             return CopierThreads::Unused;
         }
         CopierThreads::Running(send, threads)

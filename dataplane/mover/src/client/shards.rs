@@ -147,7 +147,7 @@ impl<S: Slice> Shards<S> {
         }
         for lane in lanes {
             if let Err(error) = lane.join(STOP_DEADLINE) {
-                tracing::warn!(%error, "A data shard is left behind");
+                tracing::warn!(%error, "A data shard did not stop in time");
             }
         }
         *self.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -106,7 +106,7 @@ fn place_by_pipe(range: &GrantedRange, bytes: &[u8]) -> Result<(), Status> {
         Ok(reader)
     };
     let mut reader = piped(bytes).map_err(|error: std::io::Error| {
-        tracing::warn!(%error, "A small write has no pipe to go through");
+        tracing::warn!(%error, "Cannot open a pipe; the write is refused");
         Status::TransferFail
     })?;
     debug_assert!(bytes.len() as u64 <= range.bytes(), "it ends within the range");

@@ -189,14 +189,15 @@ const STOP: &[Flag] = &[
         ValueKind::Uint64,
         "20",
         "Longest time in seconds for which a stop moves the objects here to other nodes first; 0 \
-         drops them. As long as it is not given, SIGTERM alone does so, and not in vain",
+         drops them. If not given: 20 s after SIGTERM, 0 after SIGINT; skipped if no other node \
+         takes objects",
     )
     .within(0, DRAIN_TIMEOUT_MS_MAX / 1000),
     Flag::new(
         "master_metrics_port",
         ValueKind::Int32,
         "9003",
-        "HTTP port of the master, which a drain is asked for at",
+        "HTTP port of the master, to which the drain request goes",
     )
     .within(1, PORT_MAX),
 ];

@@ -62,7 +62,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "--master_metrics_port",
         type=_port,
         default=DEFAULT_MASTER_METRICS_PORT,
-        help="HTTP port of the master, which a drain is asked for at (default: 9003)",
+        help="HTTP port of the master, to which the drain request goes (default: 9003)",
     )
     return parser.parse_args(arguments)
 

@@ -53,19 +53,19 @@ impl WatchedQueue {
     async fn watch(&self, environment: &ShardEnvironment) {
         loop {
             if let Err(error) = environment.readable(self.queue.event_fd()).await {
-                return tracing::error!(%error, "Completion events cannot be waited for; the shard looks now and then");
+                return tracing::error!(%error, "Completion events cannot be waited for; the shard polls instead");
             }
             let drained = self.queue.drain_events();
             self.armed.set(false);
             match drained {
                 Ok(0) => {
                     return tracing::error!(
-                        "A completion channel is broken; the shard looks now and then"
+                        "A completion channel is broken; the shard polls instead"
                     );
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    return tracing::error!(%error, "Completion events cannot be read; the shard looks now and then");
+                    return tracing::error!(%error, "Completion events cannot be read; the shard polls instead");
                 }
             }
         }

@@ -107,7 +107,7 @@ impl RailWorker {
     pub(super) fn finish_stop(&self) {
         let shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = shard.map(|shard| shard.join(SHARD_ANSWER)) {
-            tracing::error!(%error, "A shard of rails does not end; its memory stays registered");
+            tracing::error!(%error, "A rail shard did not stop in time; its memory stays registered");
         }
     }
 }

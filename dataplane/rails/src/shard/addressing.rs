@@ -49,7 +49,11 @@ impl RailShard {
         let old: Vec<SlabKey> = old.map(|(key, _)| key).collect();
         if !old.is_empty() {
             let (name, count) = (self.rails[rail].rail.name(), old.len());
-            tracing::warn!(rail = name, count, "Queue pairs go: their address is gone");
+            tracing::warn!(
+                rail = name,
+                count,
+                "Queue pairs are closed: the NIC no longer has their address"
+            );
         }
         let cause = Disconnect::harmless("its address is gone");
         for key in old {

@@ -55,7 +55,7 @@ impl DiskShard {
     pub(super) fn stop(self) {
         drop(self.end);
         if let Err(error) = self.shard.join(DISK_STOP) {
-            tracing::warn!(%error, "The shard of a disk is left to end by itself");
+            tracing::warn!(%error, "The shard of a disk did not stop in time; it ends by itself");
         }
     }
 }

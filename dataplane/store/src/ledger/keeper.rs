@@ -108,7 +108,7 @@ impl LedgerKeeper {
         if let Some(thread) = thread {
             thread.with(|ledger| ledger.stop());
             if let Err(error) = thread.join(DEADLINE) {
-                tracing::debug!(%error, "The ledger's thread is left behind");
+                tracing::debug!(%error, "The ledger's thread did not stop in time");
             }
         }
     }

@@ -134,7 +134,7 @@ impl CollectorClient {
         if is_well {
             tracing::info!(url, "The collector takes what is exported");
         } else {
-            tracing::warn!(url, reason, "The collector does not take what is exported; trying on");
+            tracing::warn!(url, reason, "The collector does not take what is exported; retrying");
         }
     }
 }

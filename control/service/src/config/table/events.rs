@@ -21,7 +21,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "kv_events_replay_endpoint",
         ValueKind::Text,
         "",
-        "Where consumers ask for events that they missed; nowhere if empty",
+        "Where consumers ask for events that they missed; empty: not offered",
     ),
     Flag::new("kv_events_backend_id", ValueKind::Text, "", "Name of this cache in every event"),
     Flag::new("kv_events_emit_object_key", ValueKind::Bool, "true", "Put the key into events"),

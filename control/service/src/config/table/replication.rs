@@ -35,14 +35,14 @@ pub(super) const FLAGS: &[Flag] = &[
         "dynamic_replication_admission_qps_threshold",
         ValueKind::Double,
         "0.8",
-        "Reads per second within them that earn a replica",
+        "Reads per second in that time that earn a replica",
     )
     .within_number(0.0, READS_PER_SECOND_MAX),
     Flag::new(
         "dynamic_replication_max_memory_replicas",
         ValueKind::Uint64,
         "2",
-        "Most memory replicas that a key has for that",
+        "Most memory replicas of such a key",
     )
     .within(1, REPLICAS_MAX as i128),
 ];
