@@ -20,7 +20,7 @@ pub enum BenchError {
     /// Devices were named wrongly.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// Memory is not to be had.
+    /// Memory cannot be allocated.
     #[error("Memory: {0}")]
     Memory(#[from] perigee_memory::segment::SegmentError),
     /// The master of this process does not start.

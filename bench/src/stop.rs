@@ -66,8 +66,8 @@ impl Stop {
         true
     }
 
-    /// What an outcome means once the end was asked for: then a failure is only that somebody
-    /// wanted it so.
+    /// Replaces a failure by `Interrupted` if the user has asked the program to end: the failure is
+    /// only a consequence.
     ///
     /// # Errors
     /// The failure, or [`BenchError::Interrupted`] in its place.

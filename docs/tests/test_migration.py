@@ -1,7 +1,7 @@
 """Each statement of the page about Mooncake's users has a test, here or elsewhere, that names it.
 
 `migration_proofs.txt` says which: a part of the statement, then the tests. A statement that is new
-or changed has none, and fails until somebody says what shows it.
+or changed has none, and fails until the file names its test.
 """
 
 import os

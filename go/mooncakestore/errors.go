@@ -23,7 +23,7 @@ var (
 	ErrInvalidArgument  = errors.New("mooncakestore: invalid argument")
 )
 
-// Codes of store_c.h that callers act upon.
+// Codes of store_c.h that callers react to.
 const (
 	CodeNoSpace        = -200  // no segment has room
 	CodeInvalidParams  = -600  // not set up, or a value that makes no sense

@@ -77,7 +77,7 @@ def blamed(snapshot):
 
 
 def watch(scene, seconds, until):
-    """Everybody who was blamed until the condition held, and whether it did."""
+    """All suspects until the condition held, and whether it did."""
     seen, end = {}, time.monotonic() + seconds
     while time.monotonic() < end:
         now = blamed(scene.snapshot())

@@ -40,7 +40,7 @@ pub fn announce(client: &MasterClient, segments: &[SegmentOffer]) -> Vec<Status>
     verdicts.unwrap_or_default()
 }
 
-/// A data port that greets everybody under an identity and never says another word. It serves as
+/// A data port that greets each peer under an identity and never says another word. It serves as
 /// long as the test runs.
 pub fn silent_owner(identity: Identity) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -77,7 +77,7 @@ fn sigterm_alone_loses_nothing_that_others_can_take() {
 }
 
 #[test]
-fn a_stop_that_was_not_asked_to_drain_does_not_wait_in_vain() {
+fn a_default_drain_does_not_wait_if_no_other_node_takes_objects() {
     let master = Master::start(&[]);
     let port = port_of(&master);
     let mut only = Node::start_with(&master, POOL_BYTES, &[&port]);

@@ -57,7 +57,7 @@ fn a_segment_that_its_owner_does_not_have_takes_no_object() {
     let master = Master::start(&[]);
     let node = Node::start(&master, SEGMENT_BYTES);
     let reader = stranger(&master, STRANGER);
-    let real = reader.segments(&[]).expect("anybody may ask").remove(0);
+    let real = reader.segments(&[]).expect("every client may ask").remove(0);
     let owner = stranger(&master, real.segment.client);
     let endpoint = real.segment.endpoint.clone();
     // In the owner's name and at its port: one that it does not have.
@@ -77,7 +77,7 @@ fn a_node_keeps_its_place_against_one_that_only_claims_it() {
     let node = Node::start(&master, SEGMENT_BYTES);
     serves(&master, 0);
     let client = stranger(&master, STRANGER);
-    let real = client.segments(&[]).expect("anybody may ask").remove(0);
+    let real = client.segments(&[]).expect("every client may ask").remove(0);
     let mut claim = forged(1, &real.segment.endpoint, 4096);
     claim.host_id = real.segment.host_id.clone();
     announce(&client, &[claim]);

@@ -10,7 +10,7 @@ use perigee_store::{DiskSettings, Store, StoreConfig, StoreEnvironment};
 use crate::error::BenchError;
 use crate::stop::Stop;
 
-/// Length of a read lease: removed objects that were read hold their space for so long.
+/// Length of a read lease. The space of a removed object stays in use until its lease has ended.
 pub(crate) const LEASE_MS: u64 = 200;
 
 /// Starts a master on a free port.
@@ -80,7 +80,7 @@ pub(crate) fn open_store_with(
 /// address.
 ///
 /// # Errors
-/// The master does not start, or the node's memory is not to be had.
+/// The master does not start, or the node's memory cannot be allocated.
 pub(crate) fn serve(
     segment_bytes: u64,
     route: Route,

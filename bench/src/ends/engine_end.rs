@@ -68,7 +68,7 @@ impl EngineEnd {
     /// given up as soon as `stop` is set: a wait for a transfer ends with an error.
     ///
     /// # Errors
-    /// The engine does not start, or memory is not to be had.
+    /// The engine does not start, or memory cannot be allocated.
     pub(crate) fn start(
         options: EngineOptions,
         bytes: u64,

@@ -1,4 +1,4 @@
-//! Requests that change something and that a web page may have made. A page of anybody's can have
+//! Requests that change something and that a web page may have made. Any web page can make
 //! its reader's browser send a POST here, and with a name that it resolves to this address (DNS
 //! rebinding) it looks like a page of our own.
 //! Invariant: what reads is never refused, so probes and scrapers need not care.

@@ -15,7 +15,7 @@ pub enum EventsError {
         /// What the system says.
         cause: std::io::Error,
     },
-    /// No thread is to be had.
+    /// The thread cannot be started.
     #[error("Cannot start the thread that publishes KV events: {0}")]
     Thread(std::io::Error),
 }

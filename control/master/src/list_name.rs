@@ -8,7 +8,7 @@ use crate::policy::{KINDS, ObjectKind};
 pub(crate) enum ListName {
     /// Evictable, now or when the lease has ended.
     Evictable(Class, LeasePhase),
-    /// Evictable, and before the others: a copy lies on a disk, or none is to be had.
+    /// Evictable, and before the others: a copy lies on a disk, or none can be made.
     Ready,
     /// Not evictable: hard-pinned, unfinished, being copied to a disk, or in a group with such a
     /// member.

@@ -68,7 +68,7 @@ const TICK: Duration = Duration::from_millis(10);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// No executor is to be had.
+    /// The executor cannot be started.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
     /// The RPC port cannot be listened on.
@@ -83,10 +83,10 @@ pub enum ClusterError {
     /// A shard did not report in time.
     #[error("A shard did not come up within {SHARD_DEADLINE:?}")]
     Late,
-    /// No thread is to be had.
+    /// The thread cannot be started.
     #[error("Cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// No random numbers are to be had.
+    /// The system gives no random numbers.
     #[error("The system gives no random numbers: {0}")]
     Random(getrandom::Error),
 }

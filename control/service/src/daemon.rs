@@ -27,7 +27,7 @@ pub enum DaemonError {
     /// An HTTP port cannot be listened on.
     #[error(transparent)]
     Http(#[from] HttpStartError),
-    /// Signals or threads are not to be had.
+    /// Signals cannot be caught or a thread cannot be started.
     #[error("The system refused: {0}")]
     System(#[from] std::io::Error),
 }

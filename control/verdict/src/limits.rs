@@ -20,7 +20,7 @@ pub const EVIDENCE_BYTES_MAX: usize = 512;
 pub const SHOWN_LINKS_MAX: usize = 16_384;
 /// Milliseconds between two reports of an agent.
 pub const REPORT_PERIOD_MS: u64 = 2_000;
-/// A host that has not reported for so long, in milliseconds, is not looked at.
+/// Milliseconds without a report after which a host is left out.
 pub const REPORT_FRESH_MS: u64 = 15_000;
 /// A host that reports no more is said to be silent for so long, in milliseconds: an hour.
 pub const SILENT_SHOWN_MS: u64 = 3_600_000;

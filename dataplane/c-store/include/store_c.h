@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* The codes that callers act upon; the book has all. */
+/* The codes that callers react to; the book has all. */
 #define MOONCAKE_STORE_INVALID_ARGUMENT (-1)   /* NULL, a handle, a text, or a defect */
 #define MOONCAKE_STORE_NO_SPACE (-200)         /* no segment has room */
 #define MOONCAKE_STORE_INVALID_PARAMS (-600)   /* not set up, or a value that makes no sense */

@@ -25,7 +25,7 @@ impl ObjectStore {
     /// lists them.
     ///
     /// # Errors
-    /// A setting cannot be used, the master does not answer, or memory is not to be had; the
+    /// A setting cannot be used, the master does not answer, or memory cannot be allocated; the
     /// message says what to change.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         Ok(Self(Arc::new(Home::new(Store::open(config)?))))

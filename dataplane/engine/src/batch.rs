@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_acted_upon_once_and_wakes_a_sleeper() {
+    fn the_end_runs_its_action_once_and_wakes_a_sleeper() {
         let (sender, receiver) = channel();
         let action: AtEnd = Box::new(move |batch| sender.send(batch.status()).unwrap());
         let batch =

@@ -22,7 +22,7 @@ pub enum EngineError {
     /// A device that was asked for is not there.
     #[error("{0}")]
     Device(String),
-    /// No executor, port, thread or random number is to be had.
+    /// An executor, port, thread or random number cannot be had from the system.
     #[error("The engine cannot start: {0}")]
     Start(String),
     /// The engine has been closed.
@@ -34,7 +34,7 @@ pub enum EngineError {
     /// A buffer cannot be registered or taken back.
     #[error(transparent)]
     Buffer(#[from] BufferError),
-    /// Memory is not to be had.
+    /// Memory cannot be allocated.
     #[error("No memory: {0}")]
     Memory(String),
     /// The host name of a peer does not resolve.

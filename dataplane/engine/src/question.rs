@@ -11,7 +11,7 @@ use std::thread::Builder;
 /// break off.
 ///
 /// # Errors
-/// That of the question; the caller has broken off; there is no thread to be had.
+/// That of the question; the caller has broken off; the thread cannot be started.
 pub(crate) fn ask<T: Send + 'static>(
     question: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {

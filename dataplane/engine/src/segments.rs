@@ -72,7 +72,7 @@ impl Segments {
         Ok(target)
     }
 
-    /// Whether requests may be meant for a run that is over; somebody is to hear of it then.
+    /// Whether requests may be meant for an earlier run of the peer; the next status reports it.
     fn refuses(&self, name: &str, met: Option<u64>, requests: &[TransferRequest]) -> bool {
         let mut restarts = self.restarts();
         let refused = restarts.refuse(name, met, requests);

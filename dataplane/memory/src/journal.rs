@@ -64,7 +64,7 @@ impl<M: LogMemory> Journal<M> {
     /// An empty journal in memory that holds zeros.
     ///
     /// # Errors
-    /// The memory is too short, or is not to be had.
+    /// The memory is too short, or cannot be allocated.
     pub fn create(mut memory: M) -> Result<Self, JournalError> {
         let region_bytes = region_bytes(memory.bytes().len())?;
         memory.reserve(0, JOURNAL_HEADER_BYTES)?;
@@ -104,7 +104,7 @@ impl<M: LogMemory> Journal<M> {
     /// leave room for the records that free them.
     ///
     /// # Errors
-    /// What is live leaves no room, or memory is not to be had. The journal is as before then.
+    /// Live records leave no room, or memory cannot be allocated. The journal is unchanged then.
     pub fn append(&mut self, record: &Record<'_>) -> Result<(), JournalError> {
         let bytes = record.encoded_bytes();
         let slack_bytes = self.region_bytes / JOURNAL_SLACK_PART;

@@ -79,7 +79,7 @@ pub enum PeerError {
         "The local range is not memory that this process may read and write; pass valid addresses and lengths"
     )]
     LocalMemory,
-    /// Host memory for a device's bytes is not to be had.
+    /// Host memory for a device's bytes cannot be allocated.
     #[error("No memory: {0}")]
     Memory(String),
     /// The caller took the transfer back: bytes of a write may still arrive.

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_at_hand_without_asking_anybody() {
+    fn a_literal_address_needs_no_lookup() {
         let refuse = |_: &str| -> io::Result<SocketAddr> { panic!("it must not be asked") };
         let names = Names::resolved_by(Box::new(refuse), LONG);
         assert_eq!(names.at_hand(&"127.0.0.1:7".into()), Some(address(7)));

@@ -36,7 +36,7 @@ enum Event {
 /// to live.
 ///
 /// # Errors
-/// A port is taken, memory is not to be had, or the master does not come up in time; the message
+/// A port is taken, memory cannot be allocated, or the master does not come up in time; the message
 /// says what to change.
 pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
     let signals = StopSignals::block()?;
@@ -201,8 +201,8 @@ fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>)
 }
 
 /// Moves the objects of the node to others, if that is wanted. What is not moved in time is dropped
-/// with the memory. Without a word about it SIGTERM does so, as far as it is not in vain: that is
-/// how a pod is replaced.
+/// with the memory. If `drain_on_stop` is not given, SIGTERM drains as long as other nodes take
+/// objects: that is how a pod is replaced.
 fn drain(config: &NodeConfig, signal: Option<Signal>, store: &Store) {
     let is_due = |drain: &StopDrain| drain.is_asked || signal == Some(Signal::SIGTERM);
     let Some(drain) = config.drain.filter(is_due).filter(|_| config.segment_bytes > 0) else {

@@ -49,7 +49,7 @@ impl DrainJobs {
         }
     }
 
-    /// Gives up when the master has been silent for so long.
+    /// Gives up when the master has not answered for `silence`.
     pub(crate) fn giving_up_after(self, silence: Duration) -> Self {
         Self { silence, ..self }
     }

@@ -35,7 +35,7 @@ pub const PROBE_DEADLINE: Duration = Duration::from_secs(2);
 /// Pause between two log lines about the same obstacle.
 pub const OBSTACLE_LOG_PAUSE: Duration = Duration::from_secs(10);
 
-/// Descriptors without which a node could not become ready, or serve anybody.
+/// Descriptors that a node needs to become ready and to serve clients.
 pub const DESCRIPTORS_MIN: u64 = 32;
 
 /// Longest time that leaving the cluster may take before the program ends without it.

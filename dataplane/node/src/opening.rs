@@ -30,7 +30,7 @@ const NO_METADATA: &str = "P2PHANDSHAKE";
 /// the program stops first.
 ///
 /// # Errors
-/// A setting is wrong, memory is not to be had, or the time is over.
+/// A setting is wrong, memory cannot be allocated, or the time is over.
 pub(crate) fn open(config: &NodeConfig, phase: &NodePhase) -> Result<Option<Store>, NodeError> {
     let started = Instant::now();
     let (Metadata::Required(server) | Metadata::IfThere(server)) = &config.metadata;

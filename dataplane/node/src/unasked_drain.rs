@@ -1,6 +1,6 @@
-//! The drain of a stop without a word about drains. Invariant: it costs no time where it is in
-//! vain: nothing lies here, no other node takes objects, or the master is away. Each look at the
-//! cluster goes to the RPC port that the node itself uses.
+//! The drain of a stop whose `drain_on_stop` was not given. Invariant: it ends at once if nothing
+//! lies here, no other node takes objects, or the master does not answer. It asks the master at the
+//! RPC port that the node itself uses.
 
 use crate::drain::{DrainError, DrainJobs, Moved};
 use crate::limits::{DRAIN_LOOK_DEADLINE, DRAIN_SILENCE};
@@ -29,8 +29,8 @@ enum Prospect {
     Nowhere,
 }
 
-/// Empties segments of this process before it ends, at most until then, and gives up sooner where
-/// that is in vain. `master` is the `HOST:PORT` of its RPC port.
+/// Empties segments of this process before it ends, until then at most. Gives up sooner if no
+/// other node takes objects. `master` is the `HOST:PORT` of its RPC port.
 ///
 /// # Errors
 /// Objects are left; the message says why.

@@ -106,7 +106,7 @@ fn bind_thread(node: usize) -> io::Result<()> {
     }
     let mut mask = [0_usize; MAX_NUMA_NODE / BITS_PER_WORD + 1];
     mask[node / BITS_PER_WORD] = 1 << (node % BITS_PER_WORD);
-    // The kernel reads one bit less than the given count, hence the extra one.
+    // The kernel reads one bit less than the given count, so one more is passed.
     let bits = mask.len() * BITS_PER_WORD + 1;
     // SAFETY: the mask holds as many bits as the call gets and lives across it.
     let result =

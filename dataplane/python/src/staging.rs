@@ -1,5 +1,5 @@
 //! Write sessions: objects put together range by range in this process, stored when they end.
-//! Invariant: staged bytes are invisible to everybody until their session ends, and their sum is
+//! Invariant: staged bytes are invisible to all readers until their session ends, and their sum is
 //! bounded.
 
 use crate::arguments::Count;

@@ -332,7 +332,7 @@ def test_after_a_restart_of_the_master_no_key_of_its_earlier_life_is_kept(master
         assert "before" not in router.known
 
 
-def test_a_consumer_that_does_not_read_and_strangers_disturb_no_one(master, donor, router):
+def test_a_consumer_that_does_not_read_and_strangers_disturb_no_other(master, donor, router):
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 32)
     subscriber = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03SUB"
     with contextlib.ExitStack() as stack:

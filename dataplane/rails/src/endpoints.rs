@@ -157,7 +157,7 @@ impl Endpoints {
         }
     }
 
-    /// A queue pair of a lane that has been idle for so long, to be taken down; call again until
+    /// A queue pair of a lane that has been idle for `idle`, to be taken down. Call again until
     /// `None`.
     pub(crate) fn expire_lane(&mut self, now: Duration, idle: Duration) -> Option<SlabKey> {
         self.lanes.expire(now, idle).map(key_of)

@@ -59,7 +59,7 @@ impl Rdma {
     /// Opens devices of a fabric; no names mean all with an active port.
     ///
     /// # Errors
-    /// No device can be used, or no thread is to be had.
+    /// No device can be used, or a thread cannot be started.
     pub fn start(
         fabric: &dyn Fabric,
         devices: &[RailDevice],

@@ -26,7 +26,7 @@ pub enum SocketError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// No socket is to be had.
+    /// The socket cannot be created.
     #[error(
         "Cannot create a socket: {0}; raise the limit of open files (ulimit -n) if it is reached"
     )]
@@ -89,7 +89,7 @@ pub fn listen_socket(
 /// A socket for connecting to `address`, and the operation that connects it.
 ///
 /// # Errors
-/// No socket is to be had.
+/// The socket cannot be created.
 pub fn connect_socket(
     address: SocketAddr,
     congestion: &Congestion,

@@ -75,7 +75,7 @@ fn every_variable_of_mooncakes_families_that_code_reads_has_a_row() {
 #[test]
 fn the_table_names_each_variable_once_and_gives_a_reason() {
     let count = mooncake_variables().count();
-    // 317 are read outside of builds and tests; HOME, which finds a kubeconfig, is everybody's.
+    // 317 are read outside of builds and tests, without HOME, which only finds a kubeconfig.
     assert_eq!((count, rows().len()), (317, 317));
     for row in mooncake_variables() {
         let reason = row.effect.reason();

@@ -51,7 +51,7 @@ impl Shard {
     /// flag it watches.
     ///
     /// # Errors
-    /// No executor is to be had; the message says what to change.
+    /// The executor cannot be started; the message says what to change.
     pub fn start<F, Fut>(options: ShardOptions, main: F) -> Result<Self, ExecutorError>
     where
         F: FnOnce(ShardEnvironment) -> Fut + Send + 'static,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Why a shard did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardStartError<E> {
-    /// No executor is to be had.
+    /// The executor cannot be started.
     #[error(transparent)]
     Executor(ExecutorError),
     /// The value could not be made.
@@ -36,7 +36,7 @@ impl<T: 'static> ShardOf<T> {
     /// task, whose end is the shard's. Waits at most `deadline` for the report.
     ///
     /// # Errors
-    /// No executor is to be had, the value could not be made, or it took too long.
+    /// The executor cannot be started, the value could not be made, or it took too long.
     pub fn start<R, E>(
         options: ShardOptions,
         deadline: Duration,

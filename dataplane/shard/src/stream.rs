@@ -66,7 +66,7 @@ impl ShardEnvironment {
         *self.congestion.borrow_mut() = congestion;
     }
 
-    /// Has the driver look at `poller` each turn, for as long as anybody keeps it.
+    /// Has the driver look at `poller` each turn, until its last other holder drops it.
     pub fn poll_with(&self, poller: &Rc<dyn Poller>) {
         self.pollers.add(poller);
     }

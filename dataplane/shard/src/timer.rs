@@ -25,7 +25,7 @@ impl Timers {
         Timer { timers: self.clone(), deadline, number: None }
     }
 
-    /// Wakes everybody whose deadline has come.
+    /// Wakes all timers whose deadline has come.
     pub(crate) fn fire(&self, now: Duration) -> usize {
         let mut fired = 0;
         loop {
@@ -41,7 +41,7 @@ impl Timers {
         }
     }
 
-    /// The next deadline anybody waits for.
+    /// The next deadline that a timer waits for.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let mut heap = self.heap.borrow_mut();
         while let Some(Reverse((deadline, number))) = heap.peek() {

@@ -1,4 +1,4 @@
-//! Notices a shard that no longer takes jobs: it would not answer anybody, and nothing else would
+//! Notices a shard that no longer takes jobs: it would answer no peer, and nothing else would
 //! say why.
 //! Invariant: a process that stood still as a whole (SIGSTOP, a frozen or throttled group) is not
 //! taken for one whose shards are stalled.
@@ -40,7 +40,7 @@ impl Watchdog {
     /// Watches shards, by the way jobs reach them; `name` says what they are in the log.
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The thread cannot be started.
     pub fn start(name: &'static str, shards: Vec<Mailbox>) -> std::io::Result<Self> {
         let answered = || Arc::new(AtomicU64::new(monotonic_ms()));
         let shared = Arc::new(WatchdogState {

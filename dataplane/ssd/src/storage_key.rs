@@ -95,7 +95,7 @@ impl StorageKey {
     }
 }
 
-/// What no one else may do with a key of this user's.
+/// Mode bits that a key file of this user must not have.
 const fn forbidden(owner: u32) -> u32 {
     if owner == 0 { OTHERS_OF_ROOT } else { OTHERS }
 }

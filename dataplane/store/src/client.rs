@@ -112,8 +112,8 @@ impl Store {
     /// Opens a client with the settings of the environment.
     ///
     /// # Errors
-    /// A setting is wrong, the master does not answer, or memory is not to be had; the message says
-    /// what to change.
+    /// A setting is wrong, the master does not answer, or memory cannot be allocated; the message
+    /// says what to change.
     pub fn open(config: StoreConfig) -> Result<Self, StoreError> {
         Self::open_with(config, &StoreEnvironment::read()?)
     }

@@ -85,7 +85,7 @@ impl Disks {
     /// is tried again later.
     ///
     /// # Errors
-    /// The data port or a thread is not to be had, or the master does not answer.
+    /// The data port is taken, a thread cannot be started, or the master does not answer.
     pub(crate) fn open(
         &self,
         settings: &DiskSettings,

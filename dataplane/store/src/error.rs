@@ -20,7 +20,7 @@ pub enum StoreError {
     /// The master refused a segment.
     #[error("The master refused the segment: {0}")]
     Mount(Status),
-    /// The memory is not to be had.
+    /// The memory cannot be allocated.
     #[error(transparent)]
     Segment(#[from] SegmentError),
     /// The segments cannot be served.

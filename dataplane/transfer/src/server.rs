@@ -45,7 +45,7 @@ pub struct ServerOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentServerError {
-    /// No executor is to be had.
+    /// The executor cannot be started.
     #[error(transparent)]
     Shards(#[from] ShardsError),
     /// The data port cannot be listened on.

@@ -192,7 +192,7 @@ pub enum VerbsError {
 }
 
 impl VerbsError {
-    /// Whether the same call may work later without anybody changing the set-up.
+    /// Whether the same call may work later although the set-up has not changed.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

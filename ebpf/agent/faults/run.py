@@ -40,7 +40,7 @@ def of_scene(scene, found):
 
 
 def watch(scene, seconds, until):
-    """Everybody who was blamed before `until` says that it is enough, or the time is over."""
+    """All suspects until `until` says that it is enough, or the time is over."""
     seen = {}
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -91,7 +91,7 @@ def play(kind, scene, chance):
 
 
 def play_uneven(ebpf, log=None):
-    """Everybody who was blamed while the host under test asks one and answers another, and after it has stopped to ask."""
+    """All suspects while the host under test asks one and answers another, and after it has stopped to ask."""
     with Trio(log, ebpf) as trio:
         uneven = watch(trio, UNEVEN_S, lambda _: False)
         trio.leave()

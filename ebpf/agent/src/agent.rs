@@ -65,7 +65,7 @@ impl Agent {
     /// Starts to read and to serve.
     ///
     /// # Errors
-    /// The port is taken, or there is no thread to be had.
+    /// The port is taken, or the thread cannot be started.
     pub fn start(options: AgentOptions) -> Result<Self, AgentError> {
         let state = options.state.as_deref().map(StateLock::take).transpose();
         let state = state.map_err(|folder| AgentError::State { folder })?.flatten();

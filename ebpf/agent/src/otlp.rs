@@ -64,7 +64,7 @@ impl OtlpExporter {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(crate) fn start(target: OtlpTarget, board: Arc<SnapshotBoard>) -> std::io::Result<Self> {
         let (queue, spans) = sync_channel(OTLP_QUEUE_LENGTH);
         let counts = Arc::<ExportCounts>::default();

@@ -25,7 +25,7 @@ impl ClusterReporter {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(crate) fn start(
         master: String,
         (interfaces, port): (Vec<String>, Option<u16>),

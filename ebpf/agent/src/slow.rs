@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SILENT_TURNS_MAX: u32 = 30;
 /// Turns without a sample after which a subject is not compared with others, and is cleared.
 const STALE_TURNS: u32 = 3;
-/// Everybody that is remembered; more are not watched.
+/// Most subjects tracked; further ones are not watched.
 const SERIES_MAX: usize = 4096;
 
 /// NICs by the peer that is reached over them.
@@ -43,7 +43,7 @@ pub(crate) struct Signs {
     pub(crate) checked_ns: BTreeMap<String, u64>,
 }
 
-/// Remembers how everybody did.
+/// Finds slow subjects by their history and by comparison with each other.
 #[derive(Debug, Default)]
 pub(crate) struct SlowDetector {
     known: BTreeMap<Subject, SubjectHistory>,

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_long_back_is_somebody_elses() {
+    fn counts_that_are_taken_over_are_recent() {
         let mut groups = Groups::default();
         for turn in 1..=10 * u64::from(LEARNED_TURNS) {
             groups.sort(&[(KEY, counted(turn))]);

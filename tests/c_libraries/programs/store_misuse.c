@@ -1,4 +1,4 @@
-/* Calls that are wrong in every way that can be told: each answers an error. */
+/* Calls that are wrong in every way the library can detect: each answers an error. */
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

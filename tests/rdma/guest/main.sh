@@ -117,7 +117,7 @@ find_ports() {
     done
 }
 
-# The ports have room for one opener each, and programs may open /dev/stderr by name: hence the pipes.
+# Each port can be opened once, and programs may open /dev/stderr by name, so they write into pipes.
 run_command() {
     busybox mkfifo /run/out /run/err
     busybox cat /run/out >"$out" &

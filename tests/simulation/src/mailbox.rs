@@ -14,16 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// One job in so many has to wait...
+/// One job in so many has to wait, for `STALL_MAX` at most.
 const STALL_ODDS: u64 = 32;
-/// ... for so long at most.
+/// Longest stall of a job.
 const STALL_MAX: Duration = Duration::from_millis(20);
 
 /// The way to a shard.
 #[derive(Clone)]
 pub struct SimulatedMailbox(Arc<Mutex<Queue>>);
 
-/// Jobs that have not run. They must be sendable, hence the lock; only one thread ever takes it.
+/// Jobs that have not run. The lock makes them sendable; only one thread ever takes it.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job<SimulatedEnvironment>>,

@@ -12,8 +12,8 @@ use std::task::{Context, Wake, Waker};
 
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Numbers of tasks that want to run. Wakers must be sendable, hence the lock; only one thread ever
-/// takes it.
+/// Numbers of tasks that want to run. The lock makes wakers sendable; only one thread ever takes
+/// it.
 #[derive(Default)]
 struct Ready(Mutex<BTreeSet<u64>>);
 

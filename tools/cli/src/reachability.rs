@@ -52,7 +52,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_endpoints_that_somebody_listens_on_are_reached() {
+    fn only_endpoints_with_a_listener_are_reached() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         assert_eq!(obstacle(&address), None);

@@ -173,8 +173,8 @@ impl MeasuredHost {
         Err(MeshAnswer::Refused { reason: reason.to_owned(), wait_ms })
     }
 
-    /// Measures on behalf of somebody else, and towards servers like this one only: a stranger
-    /// cannot have it knock at other ports.
+    /// Measures for another host, and only towards servers like this one, so that an untrusted
+    /// program cannot use it to probe other ports.
     fn measure(
         &self,
         from: (&str, IpAddr),

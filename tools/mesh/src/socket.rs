@@ -32,7 +32,7 @@ pub(crate) fn datagrams(nic: Option<&str>, address: IpAddr, port: u16) -> io::Re
         keep_to(&socket, nic);
     }
     socket.bind(&SockAddr::from(local))?;
-    // As much as the kernel lets anybody have; what is in flight fits less, too.
+    // The kernel may grant less; what is in flight fits into that, too.
     let _ = socket.set_recv_buffer_size(4 << 20);
     let socket: UdpSocket = socket.into();
     let (level, option, value) = match address {

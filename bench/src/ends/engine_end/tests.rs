@@ -1,4 +1,4 @@
-//! Two ends in one process, and one end towards somebody who never answers.
+//! Two ends in one process, and one end towards a peer that never answers.
 
 use std::net::TcpListener;
 

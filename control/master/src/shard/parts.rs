@@ -84,7 +84,7 @@ impl KeyShard {
         Some(Placed { first, count, bytes })
     }
 
-    /// Whether what is free and what may go is enough for all parts: nothing is evicted in vain.
+    /// Whether what is free and what may be evicted holds all parts. If not, nothing is evicted.
     fn may_find_room(&self, request: &PlaceRequest<'_>, layout: PartLayout) -> bool {
         let bytes = layout.extents_bytes();
         let mut room_bytes = 0_u64;

@@ -241,7 +241,8 @@ impl KeyShard {
         }
     }
 
-    /// Space of what was announced in vain: readers of before may still look at it.
+    /// Holds the space of a rejected announcement: readers of the master's earlier life may still
+    /// read it.
     fn park(&mut self, segment: u32, extent: Extent) {
         let quarantined =
             Quarantined { segment, extent, put: None, readers: None, superseded: None };

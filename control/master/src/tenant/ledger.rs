@@ -29,7 +29,7 @@ struct LockedBooks {
 struct Books {
     accounts: BTreeMap<Box<str>, Arc<Account>>,
     capacity_bytes: u64,
-    /// Not all segments of before are there again, so the capacity says nothing yet.
+    /// Segments of the master's earlier life are still missing, so the capacity says nothing yet.
     is_partial: bool,
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct RebuildWindow(Arc<RestartState>);
 
 #[derive(Debug, Default)]
 struct RestartState {
-    /// Somebody has met an earlier life of this master.
+    /// A client or owner knows an earlier life of this master.
     has_predecessor: AtomicBool,
     /// Shares of segments whose objects owners are still to announce.
     awaited: AtomicUsize,

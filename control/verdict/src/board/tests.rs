@@ -48,7 +48,7 @@ fn because(cause: &str, suspect: ReportedSuspect) -> ReportedSuspect {
     ReportedSuspect { cause: cause.to_owned(), ..suspect }
 }
 
-/// All hosts report each second for so long; `blame` adds the suspects of each.
+/// All hosts report each second, for `seconds`; `blame` adds the suspects of each.
 fn play(board: &mut ClusterBoard, seconds: u64, blame: impl Fn(usize) -> Vec<ReportedSuspect>) {
     for second in 0..seconds {
         for host in 0..HOSTS {

@@ -94,7 +94,7 @@ impl ObjectStore {
     /// [`StoreConfig::global_segment_bytes`](crate::StoreConfig::global_segment_bytes).
     ///
     /// # Errors
-    /// The memory is not to be had, or the master refuses it.
+    /// The memory cannot be allocated, or the master refuses it.
     pub fn lend(&self, bytes: u64) -> Result<(), ObjectError> {
         let mounted = self.raw().mount_segment(bytes, None);
         mounted.map(drop).map_err(|status| self.error("the segment", status))

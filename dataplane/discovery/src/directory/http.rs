@@ -26,7 +26,7 @@ pub(super) struct Http {
     url: String,
     token: Secret,
     web: Web,
-    /// How long records shall outlive this process.
+    /// How long records outlive this process.
     life: Duration,
     /// The service lets them expire.
     expires: AtomicBool,

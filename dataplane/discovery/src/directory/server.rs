@@ -47,7 +47,7 @@ impl NamedBackend {
         Instant::now() + limit.min(self.limit)
     }
 
-    /// What a call says that waited in vain for another one.
+    /// The error of a call that waited for another one until its own deadline.
     pub(super) fn busy(&self) -> DiscoveryError {
         DiscoveryError::Backend {
             server: self.shown.clone(),

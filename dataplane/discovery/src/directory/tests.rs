@@ -38,7 +38,7 @@ fn a_document_beyond_the_limits_is_not_published() {
 }
 
 #[test]
-fn empty_and_endless_names_are_refused_before_anybody_is_asked() {
+fn empty_and_endless_names_are_refused_without_a_request() {
     let directory =
         Directory::open("http://192.0.2.1/metadata", DiscoverySettings::default()).unwrap();
     for name in [String::new(), "n".repeat(2000)] {

@@ -19,7 +19,7 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 const PASSWORD: &str = "open sesame";
 
-/// An authority, and one certificate of it for everybody.
+/// An authority, and one certificate that all programs share.
 struct Papers {
     folder: TempDir,
 }

@@ -87,7 +87,7 @@ impl Retries {
             };
             retry.give_up(&reason);
             if is_the_peers(&reason) {
-                self.waited_in_vain(peer, newest).give_up(&reason);
+                self.take_waiting(peer, newest).give_up(&reason);
             }
         }
     }
@@ -107,7 +107,7 @@ impl Retries {
 
     /// Takes those that waited while the peer was looked up: asking once more for each would tell
     /// nothing new.
-    fn waited_in_vain(&self, peer: &str, newest: u64) -> PeerRetries {
+    fn take_waiting(&self, peer: &str, newest: u64) -> PeerRetries {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(peer) else {
             return PeerRetries::default();

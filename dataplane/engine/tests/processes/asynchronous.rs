@@ -140,7 +140,7 @@ fn silenced() -> (TransferEngine, String, u64, std::net::TcpListener) {
 }
 
 #[test]
-fn a_batch_whose_peer_is_looked_up_in_vain_ends_by_its_deadline() {
+fn a_batch_whose_peer_is_never_found_ends_by_its_deadline() {
     let (here, name, address, _silent) = silenced();
     let memory = vec![1u8; 4096];
     let request = write(&memory, address, 4096);

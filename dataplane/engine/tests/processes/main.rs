@@ -17,7 +17,7 @@ mod connections;
 const LONG: Duration = Duration::from_secs(60);
 const BYTES: usize = 8 << 20;
 const NAME_VARIABLE: &str = "PERIGEE_TEST_PEER_NAME";
-/// Where the peer's memory shall be: addresses in hex with commas between them, or `segment` for
+/// Where to put the peer's memory: addresses in hex with commas between them, or `segment` for
 /// memory that it hands out.
 const MEMORY_VARIABLE: &str = "PERIGEE_TEST_PEER_MEMORY";
 /// Two places where no process has anything by itself.

@@ -23,7 +23,7 @@ impl SealedLog {
     /// Memory for a journal of records of `region_bytes` bytes together.
     ///
     /// # Errors
-    /// No memory file is to be had, or it would be too long.
+    /// The memory file cannot be made, or it would be too long.
     pub fn create(region_bytes: usize) -> io::Result<Self> {
         if region_bytes > JOURNAL_BYTES_MAX {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -10,7 +10,7 @@ use crate::meminfo;
 /// Bytes that segments of this process have promised and not populated yet.
 static PROMISED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Memory for more pages is not to be had: the container or the host is at its limit.
+/// There is no memory for more pages: the container or the host is at its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("The memory limit of the segment's owner is reached")]
 pub struct Exhausted;

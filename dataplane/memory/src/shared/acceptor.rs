@@ -34,7 +34,7 @@ impl Acceptor {
     /// Listens under `socket` in the abstract namespace.
     ///
     /// # Errors
-    /// The name is taken or has no usable length, or there is no thread to be had.
+    /// The name is taken or has no usable length, or the thread cannot be started.
     pub(super) fn open(
         socket: &str,
         source: Arc<dyn SegmentSource>,

@@ -49,7 +49,7 @@ pub enum ShardsError {
     /// A shard could not be had.
     #[error(transparent)]
     Shard(#[from] ShardStartError<Infallible>),
-    /// No thread that watches them is to be had.
+    /// The thread that watches them cannot be started.
     #[error("The watchdog of data shards cannot start: {0}")]
     Watchdog(#[from] std::io::Error),
 }
@@ -58,7 +58,7 @@ impl<S: Slice> Shards<S> {
     /// Starts them.
     ///
     /// # Errors
-    /// No executor or thread is to be had; the message says what to change.
+    /// An executor or thread cannot be started; the message says what to change.
     pub fn start(options: &ShardsOptions) -> Result<Self, ShardsError> {
         let lanes = (0..options.count.max(1)).map(|lane| start_shard(options, lane));
         let lanes: Vec<ShardQueues<S>> = lanes.collect::<Result<_, _>>()?;

@@ -55,7 +55,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         default=None,
         metavar="SECONDS",
         help="Longest time for which a stop moves the objects here to other stores first; 0 drops "
-        "them (default: 20 after SIGTERM, less where it would be in vain)",
+        "them (default: 20 after SIGTERM; none if no other store takes objects)",
     )
     parser.add_argument(
         "--master-metrics-port",

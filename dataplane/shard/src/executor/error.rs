@@ -23,7 +23,7 @@ pub enum ExecutorError {
     /// No reactor was chosen.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
-    /// The kernel's ring or epoll set is not to be had.
+    /// The kernel refuses a ring or an epoll set.
     #[error(transparent)]
     Reactor(#[from] ReactorError),
     /// The thread or its wake-up descriptor could not be made.

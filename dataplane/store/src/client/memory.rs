@@ -46,7 +46,7 @@ impl Store {
     /// Donates another segment, its pages from a NUMA node if one is named.
     ///
     /// # Errors
-    /// The memory is not to be had, or the master refused it.
+    /// The memory cannot be allocated, or the master refused it.
     pub fn mount_segment(
         &self,
         bytes: u64,

@@ -81,7 +81,7 @@ impl Opener {
     /// Takes what came of opening a disk, as soon as something has.
     ///
     /// # Errors
-    /// The data port is not to be had.
+    /// The data port is taken.
     pub(super) fn take(&self, place: &mut DiskPlace) -> Result<Option<ServedDisk>, StoreError> {
         let PlaceStage::Opening(opening) = &mut place.stage else { return Ok(None) };
         if !opening.opened.is_here(Duration::ZERO) {

@@ -145,7 +145,7 @@ impl DiskPlace {
         self.reason.clear();
         self.mount_point = match self.is_for {
             PlaceUse::Named => mount_point(&self.path),
-            // A server that hangs keeps no one waiting who asks the kernel only.
+            // A file server that hangs delays no call that asks the kernel alone.
             PlaceUse::Shared | PlaceUse::Adopted => listed_mount(&self.path),
         };
         self.stage = PlaceStage::Open(disk);

@@ -67,13 +67,13 @@ impl<E: Environment> Kept<E> {
         self.book.borrow_mut().prepare(life)
     }
 
-    /// Has tasks that wait here look again.
+    /// Wakes tasks that wait here, so that they look again.
     pub(super) fn ring(&self) {
         self.is_rung.set(true);
         self.bell.raise();
     }
 
-    /// Waits until somebody rings, for so long at most; whether somebody did.
+    /// Waits for `ring`, for `length` at most if given; whether it came.
     pub(super) async fn rest(&self, environment: &E, length: Option<Duration>) -> bool {
         let rung = self.bell.wait_until(|| self.is_rung.get());
         match length {

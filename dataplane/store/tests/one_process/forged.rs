@@ -1,5 +1,5 @@
 //! Segments that strangers announce. Invariant: no object goes to a segment whose owner does not
-//! answer at its endpoint, and no one loses a place there to a client that does not.
+//! answer at its endpoint. A client that does not answer takes no other client's place.
 
 use crate::cluster::{ANY, data, get, master, put, store, until};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentOffer};

@@ -236,7 +236,7 @@ pub(super) struct ibv_sge {
     pub(super) lkey: u32,
 }
 
-/// With the `rdma` arm of the union `wr`; the other arms are longer, hence the room behind it.
+/// With the `rdma` arm of the union `wr`; the other arms are longer, so room is left behind it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ibv_send_wr {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_whose_holder_is_not_seen_or_somebody_else_belongs_to_no_process_here() {
+    fn a_page_whose_holder_is_unseen_or_another_belongs_to_no_process_here() {
         for holder in ["9003", "9004", "0"] {
             let (found, _folder) = pod(holder);
             assert_eq!(found.processes, [], "{holder}");

@@ -21,7 +21,7 @@ impl ExportCounts {
         self.refused.fetch_add(spans, Relaxed);
     }
 
-    /// The collector was away or slow for so long that there was no room for them.
+    /// The queue was full, because the collector was away or slow.
     pub(super) fn add_dropped(&self, spans: usize) {
         self.dropped.fetch_add(spans as u64, Relaxed);
     }

@@ -65,7 +65,7 @@ pub(super) struct SlowRule {
     alone_tenths: Option<u64>,
     /// And longer by this.
     floor_ns: u64,
-    /// What makes the others slower adds to everybody's time; else it multiplies it.
+    /// What makes the others slower adds to the time of all; if false, it multiplies it.
     adds_up: bool,
     /// Others that take longer by nature are no measure.
     sees_past_others: bool,

@@ -10,7 +10,7 @@ pub(crate) const CROWDED_NS: u64 = 300_000_000;
 
 pub(crate) type Subject = (SuspectKind, String, String);
 
-/// How somebody did in one turn.
+/// What was measured of one subject in one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) kind: SuspectKind,

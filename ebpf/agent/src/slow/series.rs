@@ -20,7 +20,7 @@ const USUAL_TURNS_MAX: usize = 600;
 pub(super) enum Grade {
     Good,
     Slow,
-    /// Slow by more than a host's own noise makes anybody.
+    /// Slow by more than noise on the host explains.
     ClearlySlow,
 }
 

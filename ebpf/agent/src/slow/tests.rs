@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// Plays turns; returns everybody who was blamed in any of them.
+/// Plays turns; returns all who were blamed in any of them.
 fn play(
     judge: &mut SlowDetector,
     turns: u64,
@@ -144,7 +144,7 @@ fn a_few_seconds_in_which_the_host_disturbs_one_nic_are_no_verdict_while_another
 }
 
 #[test]
-fn minutes_in_which_everybody_is_slow_do_not_become_the_usual() {
+fn minutes_in_which_all_are_slow_do_not_become_the_usual() {
     let mut judge = SlowDetector::default();
     let rails = |rail0, rail1| vec![nic("rail0", rail0 * US), nic("rail1", rail1 * US)];
     assert!(play(&mut judge, 240, |_| rails(70, 80)).is_empty());

@@ -14,7 +14,7 @@ impl<T: Send + 'static> Reader<T> {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(super) fn start(
         mut read: impl FnMut() -> Result<T, String> + Send + 'static,
     ) -> io::Result<Self> {

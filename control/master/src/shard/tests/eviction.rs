@@ -235,7 +235,7 @@ fn a_put_that_cannot_get_its_space_evicts_nothing() {
 }
 
 #[test]
-fn what_one_put_evicts_in_vain_is_bounded() {
+fn a_put_that_fails_evicts_a_bounded_number() {
     const LARGE_BYTES: u64 = 8 << 20;
     let mut stage = Stage::new(&[]);
     stage.mount(spec(0, 40 * extent_bytes(LARGE_BYTES)), 0);

@@ -112,7 +112,7 @@ fn what_no_quota_can_hold_or_free_is_refused_and_evicts_nothing() {
     let full = code(Status::TenantQuotaExceeded);
     let config = PutConfig::default();
     assert_eq!(stage.start_with(&key("red", "large"), 3 * PAYLOAD_BYTES, &config, false), full);
-    assert!(stage.holds(&key("red", "a")), "that would be in vain");
+    assert!(stage.holds(&key("red", "a")), "that would not make room");
     put(&mut stage, "red", "b");
     for name in ["a", "b"] {
         stage.get(&key("red", name));
@@ -243,7 +243,7 @@ fn what_an_owner_announces_is_charged_also_to_tenants_without_a_quota() {
 }
 
 #[test]
-fn quotas_wait_for_the_segments_of_before() {
+fn quotas_wait_until_known_segments_are_back() {
     let (mut stage, ledger) = stage(&[], &[("red", 8)]);
     let spec = SegmentSpec { announces: Announces::Objects, ..spec(0, 4 * EXTENT_BYTES) };
     stage.mount(spec, 0);

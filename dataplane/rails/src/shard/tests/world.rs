@@ -365,7 +365,7 @@ impl World {
         self.now() - start
     }
 
-    /// Steps for so long.
+    /// Steps until `length` has passed.
     pub(super) fn pass(&mut self, length: Duration) {
         let end = self.now() + length;
         self.until(length * 2, |world| world.now() >= end);

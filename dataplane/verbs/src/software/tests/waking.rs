@@ -34,7 +34,7 @@ fn an_armed_queue_wakes_once() {
 }
 
 #[test]
-fn with_the_real_clock_a_sleeper_is_woken_without_anybody_polling() {
+fn with_the_real_clock_a_sleeper_is_woken_without_polling() {
     let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let plan = DevicePlan::new("sw0").delay(Duration::from_millis(20));
     let left = network.host("a", &[plan]).unwrap();

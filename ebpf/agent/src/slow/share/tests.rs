@@ -16,7 +16,7 @@ fn turn(rows: &[Row]) -> Vec<ShareSample> {
     rows.iter().map(sample).collect()
 }
 
-/// Plays turns; everybody who was named in any of them, and in which turn first.
+/// Plays turns; all who were named in any of them, and in which turn first.
 fn play(
     detector: &mut ShareDetector,
     turns: u64,

@@ -47,7 +47,7 @@ pub(super) struct Contract {
     is_in_peace: Cell<bool>,
     /// Owners that are saying what they have.
     returning: Rc<Cell<u32>>,
-    /// When a master or the membership of a segment began again: writers of before may still write.
+    /// When a master or the membership of a segment began again: earlier writers may still write.
     upheaval: Cell<Option<Duration>>,
 }
 

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Longest that anybody waits for an answer.
+/// Longest wait for an answer.
 pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(5);
 /// Silence after which a connection is opened again: the master closes those of strangers after two
 /// minutes.
@@ -131,8 +131,7 @@ impl Link {
         }
     }
 
-    /// The connection of the last call, unless it was silent for so long that the master may have
-    /// closed it.
+    /// The connection of the last call, unless the master may have closed it because it was idle.
     fn rested(&self) -> Option<Open> {
         let open = self.open.take()?;
         let is_young = self.environment.now() - open.used < REST_MAX;

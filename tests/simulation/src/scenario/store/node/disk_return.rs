@@ -1,7 +1,7 @@
 //! A disk that is taken out of use now and then and opened again, while the process of its node
 //! goes on, as the owner's own thread does.
 //! Invariant: it is opened again after the master has heard that it has gone, and offered while
-//! nothing of before is under way.
+//! none of its earlier operations is under way.
 
 use super::disk::turn;
 use super::{Life, Node};
