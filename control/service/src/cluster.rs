@@ -22,7 +22,7 @@ mod merge;
 mod rebuild;
 mod rebuild_window;
 mod registry_calls;
-mod repair_bell;
+mod repair_notify;
 mod repairs;
 mod scatter;
 mod segment_use;

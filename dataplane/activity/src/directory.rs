@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn files_that_are_no_pages_are_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        let strangers = [("empty", 0), ("short", 10), ("zeros", 4 << 20)];
-        for (name, bytes) in strangers {
+        let foreign = [("empty", 0), ("short", 10), ("zeros", 4 << 20)];
+        for (name, bytes) in foreign {
             let file = File::create(folder.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();
         }
@@ -294,7 +294,7 @@ mod tests {
         let _held = Flock::lock(locked, FlockArg::LockSharedNonblock).unwrap();
         let found: Vec<_> = pages(&directory).iter().map(|p| p.path().to_owned()).collect();
         assert_eq!(found, [living.path().unwrap()]);
-        for (name, _) in strangers {
+        for (name, _) in foreign {
             assert!(folder.path().join(name).exists(), "{name} is not ours");
         }
     }

@@ -2,6 +2,7 @@
 //! success at any moment, also while it still waits for its master.
 
 use crate::config::{HttpPage, NodeConfig, StopDrain};
+use crate::default_drain::drain_by_default;
 use crate::drain::DrainJobs;
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
@@ -10,7 +11,6 @@ use crate::opening;
 use crate::phase::NodePhase;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
-use crate::unasked_drain::drain_unasked;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
@@ -214,7 +214,7 @@ fn drain(config: &NodeConfig, signal: Option<Signal>, store: &Store) {
     let segments = [store.hostname()];
     let moved = match drain.is_asked {
         true => DrainJobs::of(&config.master, drain.master_port).run(&segments, until),
-        false => drain_unasked(&config.master, drain.master_port, &segments, until),
+        false => drain_by_default(&config.master, drain.master_port, &segments, until),
     };
     match moved {
         Ok(moved) => tracing::info!(

@@ -34,7 +34,7 @@ enum Prospect {
 ///
 /// # Errors
 /// Objects are left; the message says why.
-pub fn drain_unasked(
+pub fn drain_by_default(
     master: &str,
     http_port: u16,
     segments: &[String],

@@ -103,8 +103,8 @@ impl DrainJobs {
         let is_there = |(name, client): &(String, String)| {
             rows.iter().any(|row| row["segment_name"] == **name && row["client_id"] == **client)
         };
-        let stranger = owned.iter().find(|one| !is_there(one));
-        stranger.map_or(Ok(()), |(name, _)| {
+        let missing = owned.iter().find(|one| !is_there(one));
+        missing.map_or(Ok(()), |(name, _)| {
             let reason = format!("it does not know the segment {name} of this process");
             Err(DrainError::NoMaster { url: self.url.clone(), reason })
         })

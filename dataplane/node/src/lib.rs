@@ -4,6 +4,7 @@
 
 pub mod config;
 mod daemon;
+mod default_drain;
 mod drain;
 mod error;
 mod introduction;
@@ -14,11 +15,10 @@ mod probe;
 mod signals;
 mod status_page;
 mod summary;
-mod unasked_drain;
 
 pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
+pub use default_drain::drain_by_default;
 pub use drain::{DrainError, DrainJobs, Moved};
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};
-pub use unasked_drain::drain_unasked;

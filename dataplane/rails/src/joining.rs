@@ -4,11 +4,12 @@
 //!
 //! The invariant: an offer keeps its thread for [`JOIN_DEADLINE`] and one call at most, an answer
 //! keeps its shard for one address that is silent, such an address costs nothing for a while, and
-//! unknown addresses never keep more than [`STRANGERS_MAX`] threads at a time.
+//! unknown addresses never keep more than [`UNKNOWN_ADDRESSES_MAX`] threads at a time.
 
 use crate::descriptor::{EndpointDescriptor, EndpointOffer, PairOffer};
 use crate::limits::{
-    ADDRESSES_MAX, JOIN_DEADLINE, JOIN_SLOW, SILENT_PAUSE, STRANGER_WAIT, STRANGERS_MAX,
+    ADDRESSES_MAX, JOIN_DEADLINE, JOIN_SLOW, SILENT_PAUSE, UNKNOWN_ADDRESS_WAIT,
+    UNKNOWN_ADDRESSES_MAX,
 };
 use crate::pairing::AddressPair;
 use crate::shard::connect_options::connect_options;
@@ -32,7 +33,7 @@ pub(crate) struct Joiner {
 struct KnownAddresses {
     known: HashMap<GidPath, AddressState>,
     /// Threads that wait for an unknown address.
-    strangers: usize,
+    unknown: usize,
 }
 
 /// From which of our addresses to which of the peer's.
@@ -167,15 +168,15 @@ impl Joiner {
         known.insert(address, standing);
     }
 
-    /// Waits for one of the few seats of strangers.
+    /// Waits for one of the few permits for unknown addresses.
     fn wait_permit(&self) -> Result<WaitPermit<'_>, String> {
-        let is_full = |state: &mut KnownAddresses| state.strangers >= STRANGERS_MAX;
-        let waited = self.left.wait_timeout_while(self.lock(), STRANGER_WAIT, is_full);
+        let is_full = |state: &mut KnownAddresses| state.unknown >= UNKNOWN_ADDRESSES_MAX;
+        let waited = self.left.wait_timeout_while(self.lock(), UNKNOWN_ADDRESS_WAIT, is_full);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if is_full(&mut state) {
             return Err("too many other addresses are being looked for; try again later".to_owned());
         }
-        state.strangers += 1;
+        state.unknown += 1;
         Ok(WaitPermit(self))
     }
 
@@ -192,7 +193,7 @@ impl AddressState {
 
 impl Drop for WaitPermit<'_> {
     fn drop(&mut self) {
-        self.0.lock().strangers -= 1;
+        self.0.lock().unknown -= 1;
         self.0.left.notify_one();
     }
 }

@@ -146,8 +146,8 @@ pub(crate) const SILENT_PAUSE: Duration = Duration::from_secs(5);
 /// Addresses of peers that are remembered, as answering or silent.
 pub(crate) const ADDRESSES_MAX: usize = 4096;
 /// Max threads resolving unknown peers; the rest stay free for known ones.
-pub(crate) const STRANGERS_MAX: usize = 2;
+pub(crate) const UNKNOWN_ADDRESSES_MAX: usize = 2;
 /// Longest wait for one of them to be through.
-pub(crate) const STRANGER_WAIT: Duration = Duration::from_millis(500);
+pub(crate) const UNKNOWN_ADDRESS_WAIT: Duration = Duration::from_millis(500);
 
 const _: () = assert!(JOIN_DEADLINE.as_secs() + 1 < EXCHANGE_DEADLINE.as_secs());

@@ -9,27 +9,28 @@ use std::time::Duration;
 /// The thread; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Periodic {
-    stop: Arc<StopBell>,
+    stop: Arc<StopNotify>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct StopBell {
-    rung: Mutex<bool>,
-    bell: Condvar,
+struct StopNotify {
+    is_stopped: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl StopBell {
+impl StopNotify {
     /// Waits for the interval; false when it is time to stop.
     fn waits(&self, interval: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.bell.wait_timeout_while(rung, interval, |rung| !*rung);
+        let is_stopped = self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited =
+            self.changed.wait_timeout_while(is_stopped, interval, |is_stopped| !*is_stopped);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.bell.notify_all();
+    fn notify(&self) {
+        *self.is_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
     }
 }
 
@@ -43,10 +44,10 @@ impl Periodic {
         interval: Duration,
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
-        let stop = Arc::<StopBell>::default();
-        let bell = stop.clone();
+        let stop = Arc::<StopNotify>::default();
+        let stopped = stop.clone();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            while bell.waits(interval) {
+            while stopped.waits(interval) {
                 work();
             }
         })?;
@@ -56,7 +57,7 @@ impl Periodic {
 
 impl Drop for Periodic {
     fn drop(&mut self) {
-        self.stop.ring();
+        self.stop.notify();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("A periodic thread ended with a panic");
         }

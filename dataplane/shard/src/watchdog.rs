@@ -33,7 +33,7 @@ struct WatchdogState {
     /// When the process last went on after it had stood still.
     resumed_ms: AtomicU64,
     stopping: Mutex<bool>,
-    bell: Condvar,
+    stop_changed: Condvar,
 }
 
 impl Watchdog {
@@ -49,7 +49,7 @@ impl Watchdog {
             asked_ms: AtomicU64::new(monotonic_ms()),
             resumed_ms: AtomicU64::default(),
             stopping: Mutex::default(),
-            bell: Condvar::new(),
+            stop_changed: Condvar::new(),
         });
         let theirs = shared.clone();
         let builder = std::thread::Builder::new().name("perigee-watch".to_owned());
@@ -66,7 +66,7 @@ impl Watchdog {
 impl Drop for Watchdog {
     fn drop(&mut self) {
         *self.shared.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.bell.notify_all();
+        self.shared.stop_changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -122,7 +122,7 @@ impl WatchdogState {
     /// True when the watch is over.
     fn pause(&self) -> bool {
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.bell.wait_timeout_while(stopping, QUESTION, |stop| !*stop);
+        let waited = self.stop_changed.wait_timeout_while(stopping, QUESTION, |stop| !*stop);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             asked_ms: AtomicU64::new(10),
             resumed_ms: AtomicU64::default(),
             stopping: Mutex::default(),
-            bell: Condvar::new(),
+            stop_changed: Condvar::new(),
         };
         let resumed = 60_000;
         assert_eq!(watch.stalled(resumed), None, "it was not asked");

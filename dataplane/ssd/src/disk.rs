@@ -5,7 +5,7 @@
 //! it answers is what the log has decided.
 
 mod batch_writer;
-mod bell;
+mod change_notify;
 mod command;
 mod door;
 mod driver;

@@ -14,7 +14,7 @@ use crate::disks::Disks;
 use crate::donation::Donation;
 use crate::environment::StoreEnvironment;
 use crate::error::StoreError;
-use crate::heartbeat::{Heartbeat, HeartbeatBell};
+use crate::heartbeat::{Heartbeat, HeartbeatNotify};
 use crate::host::{client_name, has_port, host_of, random_identity};
 use crate::ledger::LedgerKeeper;
 use crate::metadata::ClientRecords;
@@ -55,7 +55,7 @@ pub struct Store {
     registration: Arc<ClientRecords>,
     mover: Arc<ReplicaMover>,
     pub(crate) ledger: Arc<LedgerKeeper>,
-    bell: Arc<HeartbeatBell>,
+    heartbeat_notify: Arc<HeartbeatNotify>,
     pub(crate) disks: Arc<Disks>,
     heartbeat: Mutex<Option<Heartbeat>>,
     pub(crate) memory: CallerMemory,
@@ -170,9 +170,9 @@ impl Store {
             addresses.clone(),
             unreachable.clone(),
         );
-        let bell = Arc::<HeartbeatBell>::default();
-        let rung = bell.clone();
-        let ledger = LedgerKeeper::new(&master, donation.table(), move || rung.hurry());
+        let heartbeat_notify = Arc::<HeartbeatNotify>::default();
+        let at_once = heartbeat_notify.clone();
+        let ledger = LedgerKeeper::new(&master, donation.table(), move || at_once.hurry());
         let disks = Arc::new(Disks::new(master.clone(), donation.clone(), ledger.void()));
         Ok(Self {
             name,
@@ -186,7 +186,7 @@ impl Store {
             registration: Arc::new(registration),
             mover: Arc::new(mover),
             ledger: Arc::new(ledger),
-            bell,
+            heartbeat_notify,
             disks,
             heartbeat: Mutex::default(),
             memory,
@@ -222,7 +222,7 @@ impl Store {
             self.mover.clone(),
             self.ledger.clone(),
             self.disks.clone(),
-            self.bell.clone(),
+            self.heartbeat_notify.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
         *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);

@@ -182,12 +182,12 @@ impl Disks {
     /// The master has mounted all of this client's segments and disks again.
     pub(crate) fn note_mounted(&self) {
         self.context.mounts.fetch_add(1, Ordering::AcqRel);
-        self.context.signal.ring();
+        self.context.signal.notify();
     }
 
     /// The master has something to be done for the disks.
-    pub(crate) fn ring(&self) {
-        self.context.signal.ring();
+    pub(crate) fn notify(&self) {
+        self.context.signal.notify();
     }
 
     /// Tells the threads to end, and waits for that for a bounded time. What they have in hand is

@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    stop: Arc<HeartbeatBell>,
+    stop: Arc<HeartbeatNotify>,
     reachable: Arc<AtomicBool>,
     ended: Mutex<Receiver<()>>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct HeartbeatBell {
-    rung: Mutex<Rung>,
-    bell: Condvar,
+pub(crate) struct HeartbeatNotify {
+    orders: Mutex<HeartbeatOrders>,
+    changed: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Rung {
+struct HeartbeatOrders {
     /// The thread is to end.
     stop: bool,
     /// The next heartbeat is to come at once.
@@ -44,7 +44,7 @@ struct Beat {
     mover: Arc<ReplicaMover>,
     ledger: Arc<LedgerKeeper>,
     disks: Arc<Disks>,
-    stop: Arc<HeartbeatBell>,
+    stop: Arc<HeartbeatNotify>,
     /// Whether the last heartbeat was answered.
     reachable: Arc<AtomicBool>,
     /// What the master refused to mount again the last time.
@@ -59,7 +59,7 @@ impl Heartbeat {
         mover: Arc<ReplicaMover>,
         ledger: Arc<LedgerKeeper>,
         disks: Arc<Disks>,
-        stop: Arc<HeartbeatBell>,
+        stop: Arc<HeartbeatNotify>,
     ) -> std::io::Result<Self> {
         let reachable = Arc::new(AtomicBool::new(true));
         let (end, ended) = channel();
@@ -88,35 +88,35 @@ impl Heartbeat {
     /// Ends the thread; whether the master can be expected to hear a farewell. A thread that waits
     /// for a silent master is left to end by itself.
     pub(crate) fn stop(self) -> bool {
-        self.stop.ring(|rung| rung.stop = true);
+        self.stop.notify(|orders| orders.stop = true);
         let ended = self.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         ended.recv_timeout(HEARTBEAT_STOP).is_ok() && self.reachable.load(Ordering::Acquire)
     }
 }
 
-impl HeartbeatBell {
+impl HeartbeatNotify {
     /// The master has broken off: the next heartbeat looks for it at once.
     pub(crate) fn hurry(&self) {
-        self.ring(|rung| rung.hurry = true);
+        self.notify(|orders| orders.hurry = true);
     }
 
-    fn ring(&self, what: impl FnOnce(&mut Rung)) {
-        what(&mut self.rung.lock().unwrap_or_else(PoisonError::into_inner));
-        self.bell.notify_all();
+    fn notify(&self, what: impl FnOnce(&mut HeartbeatOrders)) {
+        what(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
     }
 
     fn has_come(&self) -> bool {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner).stop
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).stop
     }
 
     /// True when the stop has come.
     fn wait(&self, pause: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_quiet = |rung: &mut Rung| !rung.stop && !rung.hurry;
-        let waited = self.bell.wait_timeout_while(rung, pause, is_quiet);
-        let mut rung = waited.unwrap_or_else(PoisonError::into_inner).0;
-        rung.hurry = false;
-        rung.stop
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_quiet = |orders: &mut HeartbeatOrders| !orders.stop && !orders.hurry;
+        let waited = self.changed.wait_timeout_while(orders, pause, is_quiet);
+        let mut orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+        orders.hurry = false;
+        orders.stop
     }
 }
 
@@ -133,7 +133,7 @@ impl Beat {
                 }
                 self.mover.set_wanted(pong.has_moves);
                 if pong.has_disk_work {
-                    self.disks.ring();
+                    self.disks.notify();
                 }
                 if !pong.must_mount || self.stop.has_come() || self.mount(pong.epoch) {
                     HEARTBEAT

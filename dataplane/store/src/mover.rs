@@ -39,7 +39,7 @@ struct MoverContext {
 #[derive(Debug, Default)]
 struct MoverSignal {
     state: Mutex<MoverState>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl ReplicaMover {
 }
 
 impl MoverSignal {
-    /// Changes the mood unless the end has come; whether it was changed or was so before.
+    /// Changes the state unless it is `Stop`; whether it is now the wanted one.
     fn set(&self, state: MoverState) -> bool {
         let mut now = lock(&self.state);
         if *now == MoverState::Stop {
@@ -112,21 +112,22 @@ impl MoverSignal {
         }
         *now = state;
         drop(now);
-        self.bell.notify_all();
+        self.changed.notify_all();
         true
     }
 
     /// Waits until there is work; false when the end has come.
     fn wait_for_work(&self) -> bool {
         let state = lock(&self.state);
-        let state = self.bell.wait_while(state, |state| *state == MoverState::Rest);
+        let state = self.changed.wait_while(state, |state| *state == MoverState::Rest);
         *state.unwrap_or_else(PoisonError::into_inner) == MoverState::Work
     }
 
     /// Waits a while, but not beyond the end.
     fn pause(&self, pause: Duration) {
         let state = lock(&self.state);
-        let waited = self.bell.wait_timeout_while(state, pause, |state| *state != MoverState::Stop);
+        let waited =
+            self.changed.wait_timeout_while(state, pause, |state| *state != MoverState::Stop);
         drop(waited);
     }
 }

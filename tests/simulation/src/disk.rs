@@ -4,12 +4,12 @@
 //! torn and change their order. Invariant: what a sync that has ended covers is never lost, and a
 //! write takes its bytes when it ends, so memory that is used again too early is noticed.
 
-mod mood;
+mod behaviour;
 mod operation;
 mod stored_file;
 
-pub use mood::DiskMood;
-use mood::Fate;
+pub use behaviour::DiskBehaviour;
+use behaviour::Fate;
 pub(crate) use operation::{DiskResult, DiskTask, DiskWork};
 pub(crate) use stored_file::StoredFile;
 
@@ -26,7 +26,7 @@ pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Files of one host.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    pub(crate) mood: DiskMood,
+    pub(crate) behaviour: DiskBehaviour,
     pub(crate) folders: BTreeSet<PathBuf>,
     /// Numbers of files by name.
     names: BTreeMap<PathBuf, u64>,
@@ -115,7 +115,7 @@ impl Core {
         work: DiskWork,
     ) -> Slot<DiskResult> {
         let life = self.hosts[host].life;
-        let after = self.disk(host).mood;
+        let after = self.disk(host).behaviour;
         let after = after.latency(&self.random);
         let disk = self.disk(host);
         let (number, slot) = (disk.number(), Slot::default());
@@ -129,8 +129,8 @@ impl Core {
     /// A disk carries an operation out.
     pub(crate) fn disk_task_ends(&mut self, host: HostId, number: u64) {
         let Some(mut task) = self.disk(host).tasks.remove(&number) else { return };
-        let mood = self.disk(host).mood;
-        let fate = mood.fate(&self.random);
+        let behaviour = self.disk(host).behaviour;
+        let fate = behaviour.fate(&self.random);
         let result = self.carry_out(host, &mut task, fate);
         let detail = result.as_ref().map_or(u64::MAX, |bytes| *bytes as u64);
         self.note(task.work.name(), task.file, detail);
@@ -199,6 +199,6 @@ impl Core {
 
 impl Disk {
     fn free_bytes(&self) -> u64 {
-        self.mood.capacity_bytes.saturating_sub(self.used_bytes())
+        self.behaviour.capacity_bytes.saturating_sub(self.used_bytes())
     }
 }

@@ -88,7 +88,7 @@ impl Files for SimulatedFiles {
     }
 
     async fn free_bytes(&self, _: &Path) -> io::Result<u64> {
-        self.call(|disk| disk.mood.capacity_bytes.saturating_sub(disk.used_bytes())).await
+        self.call(|disk| disk.behaviour.capacity_bytes.saturating_sub(disk.used_bytes())).await
     }
 
     fn register(&self, _: Message) -> io::Result<Option<RingRegistration>> {

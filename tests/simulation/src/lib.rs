@@ -18,10 +18,10 @@ mod tasks;
 mod trace;
 mod world;
 
-pub use disk::DiskMood;
+pub use disk::DiskBehaviour;
 pub use environment::{SimulatedEnvironment, SimulatedListener, SimulatedStream};
 pub use files::{SimulatedFile, SimulatedFiles};
 pub use mailbox::SimulatedMailbox;
-pub use network::{HostId, Weather};
+pub use network::{HostId, LinkConditions};
 pub use random::Random;
 pub use world::{Leftovers, Sleep, Until, World};

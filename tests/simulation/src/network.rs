@@ -7,16 +7,16 @@
 mod attempt;
 mod connection;
 mod host;
+mod link_conditions;
 mod listener;
 mod pipe;
-mod weather;
 
 pub(crate) use attempt::Attempt;
 pub(crate) use connection::{Connection, Received, Wanted};
 pub(crate) use host::Host;
 pub use host::HostId;
+pub use link_conditions::LinkConditions;
 pub(crate) use listener::{Listening, PortId};
-pub use weather::Weather;
 
 use crate::disk::Disk;
 use crate::events::{Event, Events};
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     pub(crate) random: Random,
     pub(crate) events: Events,
     pub(crate) trace: Trace,
-    pub(crate) weather: Weather,
+    pub(crate) link_conditions: LinkConditions,
     pub(crate) hosts: Vec<Host>,
     pub(crate) disks: BTreeMap<HostId, Disk>,
     /// Directions in which nothing passes.
@@ -66,7 +66,7 @@ impl Core {
         let random = Random::new(seed);
         Self {
             now: Duration::from_secs(1),
-            weather: Weather::fair(&random),
+            link_conditions: LinkConditions::sound(&random),
             random,
             events: Events::default(),
             trace: Trace::default(),

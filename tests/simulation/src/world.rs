@@ -4,11 +4,11 @@
 //! that what happens at one moment can happen in any order. Invariant: the whole run is a function
 //! of its seed and of what its director does.
 
-use crate::disk::DiskMood;
+use crate::disk::DiskBehaviour;
 use crate::environment::SimulatedEnvironment;
 use crate::events::{Event, EventKey};
 use crate::limits::{POLL_COST_NS_MAX, STEPS_MAX, STEPS_PER_INSPECTION};
-use crate::network::{Core, Host, HostId, Weather};
+use crate::network::{Core, Host, HostId, LinkConditions};
 use crate::random::Random;
 use crate::tasks::Tasks;
 use std::cell::{Cell, RefCell, RefMut};
@@ -169,13 +169,13 @@ impl World {
     }
 
     /// Changes all links.
-    pub fn set_weather(&self, weather: Weather) {
-        self.core().weather = weather;
+    pub fn set_link_conditions(&self, conditions: LinkConditions) {
+        self.core().link_conditions = conditions;
     }
 
     /// Changes how the disk of a host behaves.
-    pub fn set_disk_mood(&self, host: HostId, mood: DiskMood) {
-        self.core().disk(host).mood = mood;
+    pub fn set_disk_behaviour(&self, host: HostId, behaviour: DiskBehaviour) {
+        self.core().disk(host).behaviour = behaviour;
     }
 
     /// Syncs of a host's disk that have failed so far.

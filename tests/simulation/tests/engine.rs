@@ -5,7 +5,7 @@ use perigee_engine::{
 };
 use perigee_schemas::Identity;
 use perigee_shard::Environment;
-use perigee_simulation::{Weather, World};
+use perigee_simulation::{LinkConditions, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ fn the_greeting_gets_only_what_connecting_has_left_of_a_deadline() {
     let hosts = [world.add_host(), world.add_host()];
     let [near, far] = hosts.map(|host| world.environment(host));
     let way = Duration::from_millis(60);
-    let fair = Weather::fair(&world.fork_random());
-    world.set_weather(Weather { latency: (way, way), ..fair });
+    let sound = LinkConditions::sound(&world.fork_random());
+    world.set_link_conditions(LinkConditions { latency: (way, way), ..sound });
     let address = SocketAddr::new(far.address(), 1);
     let server = Rc::new(ShardServer::listen(&far, address, Identity(9)).unwrap());
     let serving = server.clone();

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the functions that tests share fail their test")]
 
 use perigee_shard::{Environment, Listener, Message, Stream};
-use perigee_simulation::{HostId, Leftovers, SimulatedStream, Weather, World};
+use perigee_simulation::{HostId, Leftovers, LinkConditions, SimulatedStream, World};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -199,10 +199,10 @@ fn what_is_left_open_is_found() {
 }
 
 #[test]
-fn foul_weather_breaks_connections_and_flips_bits_only_if_asked() {
+fn faulty_links_break_connections_and_flip_bits_only_if_asked() {
     let random = perigee_simulation::Random::new(1);
-    let many: Vec<_> = (0..200).map(|_| Weather::foul(&random, false)).collect();
-    assert!(many.iter().any(|weather| weather.reset_odds > 0));
-    assert!(many.iter().all(|weather| weather.flip_odds == 0));
-    assert!((0..200).any(|_| Weather::foul(&random, true).flip_odds > 0));
+    let many: Vec<_> = (0..200).map(|_| LinkConditions::faulty(&random, false)).collect();
+    assert!(many.iter().any(|conditions| conditions.reset_odds > 0));
+    assert!(many.iter().all(|conditions| conditions.flip_odds == 0));
+    assert!((0..200).any(|_| LinkConditions::faulty(&random, true).flip_odds > 0));
 }

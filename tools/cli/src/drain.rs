@@ -11,7 +11,7 @@ use crate::status::segments_of;
 use nix::ifaddrs::getifaddrs;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind};
 use perigee_node::limits::DRAIN_TIMEOUT_MS_MAX;
-use perigee_node::{DrainError, DrainJobs, Moved, drain_unasked};
+use perigee_node::{DrainError, DrainJobs, Moved, drain_by_default};
 use perigee_rpc::SegmentUse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -81,7 +81,7 @@ pub(crate) fn run(
     let (master, http_port) =
         (settings.text("master_server_address"), settings.integer("metrics_port"));
     let moved = match settings.bool("quick") {
-        true => drain_unasked(master, http_port, &names, until)?,
+        true => drain_by_default(master, http_port, &names, until)?,
         false => DrainJobs::of(master, http_port).run(&names, until)?,
     };
     Ok(output::print(&summary(&names, moved.as_ref(), started.elapsed()))?)

@@ -125,11 +125,11 @@ fn run_needed(files: &[&str]) -> Result<bool, String> {
     for file in files {
         let libraries = needed::libraries(Path::new(file)).map_err(|e| e.to_string())?;
         let glibc = needed::glibc(Path::new(file)).map_err(|e| e.to_string())?;
-        let strangers = needed::strangers(&libraries);
+        let not_allowed = needed::not_allowed(&libraries);
         let version = glibc.map_or_else(String::new, |version| format!(", glibc {version}"));
         println!("needed: {file}: {}{version}", libraries.join(" "));
-        if !strangers.is_empty() {
-            println!("needed: {file} must not need {}", strangers.join(" "));
+        if !not_allowed.is_empty() {
+            println!("needed: {file} must not need {}", not_allowed.join(" "));
             good = false;
         }
         if glibc > Some(needed::GLIBC_MAX) {

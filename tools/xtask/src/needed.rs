@@ -79,7 +79,7 @@ fn needed_names(dynamic_section: &str) -> Vec<String> {
 }
 
 /// Those libraries that must not be needed.
-pub(crate) fn strangers(libraries: &[String]) -> Vec<&str> {
+pub(crate) fn not_allowed(libraries: &[String]) -> Vec<&str> {
     libraries
         .iter()
         .map(String::as_str)
@@ -107,8 +107,8 @@ Dynamic section at offset 0x1 contains 3 entries:
     }
 
     #[test]
-    fn a_library_of_the_host_is_a_stranger() {
-        assert_eq!(strangers(&needed_names(SECTION)), ["libibverbs.so.1"]);
+    fn a_library_of_the_host_is_not_allowed() {
+        assert_eq!(not_allowed(&needed_names(SECTION)), ["libibverbs.so.1"]);
     }
 
     const VERSION_NEEDS: &str = "\
@@ -142,7 +142,7 @@ Version needs section '.gnu.version_r' contains 2 entries:
         let own = std::env::current_exe().unwrap();
         let found = libraries(&own).unwrap();
         assert!(found.iter().any(|name| name.starts_with("libc.so")), "{found:?}");
-        assert!(strangers(&found).is_empty(), "{found:?}");
+        assert!(not_allowed(&found).is_empty(), "{found:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::gather_turn::GatherTurn;
 use super::listings::Listings;
 use super::log_budget::LogBudget;
 use super::rebuild_window::{Awaited, RebuildWindow};
-use super::repair_bell::RepairBell;
+use super::repair_notify::RepairNotify;
 use super::shortage::ShortageLog;
 use super::unsaved::UnsavedLog;
 use crate::config::SharedDirectory;
@@ -51,7 +51,7 @@ impl<E: Environment> std::fmt::Debug for Member<E> {
 pub(super) struct MasterWide {
     listings: Listings,
     window: RebuildWindow,
-    repairs: RepairBell,
+    repairs: RepairNotify,
     /// Where clients have disks beside their own.
     directory: Option<Arc<SharedDirectory>>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct ControlShard<E: Environment = ShardEnvironment> {
     pub(crate) followers: Followers<E>,
     /// What all shards know of the restart of the master.
     pub(super) window: RebuildWindow,
-    pub(super) repairs: RepairBell,
+    pub(super) repairs: RepairNotify,
     /// Where clients have disks beside their own.
     pub(crate) directory: Option<Arc<SharedDirectory>>,
     /// What calls wait for here.
@@ -184,7 +184,7 @@ impl<E: Environment> ControlShard<E> {
             let now_ms = self.now_ms();
             self.shortage.report(self.index, &self.keys.borrow(), now_ms);
             self.unsaved.report(self.index, &self.keys.borrow(), now_ms);
-            self.ring_for_repairs();
+            self.notify_of_repairs();
             let mut pause = pace;
             if self.registry.is_some() {
                 self.expire_clients();

@@ -1,15 +1,15 @@
-//! Says to the first shard that another one has something to repair. Invariant: who rings is heard
-//! once.
+//! Tells the first shard of a master that another shard has something to repair. Invariant: each
+//! notice is taken once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether a shard has something to repair. All shards of a master share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RepairBell(Arc<AtomicBool>);
+pub(super) struct RepairNotify(Arc<AtomicBool>);
 
-impl RepairBell {
-    pub(super) fn ring(&self) {
+impl RepairNotify {
+    pub(super) fn notify(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 

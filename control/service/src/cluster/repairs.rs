@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 
 impl<E: Environment> ControlShard<E> {
     /// Says so if a key of this shard is due for a repair.
-    pub(super) fn ring_for_repairs(&self) {
+    pub(super) fn notify_of_repairs(&self) {
         if self.keys.borrow().wants_repairs(self.now_ms()) {
-            self.repairs.ring();
+            self.repairs.notify();
         }
     }
 

@@ -52,6 +52,6 @@ fn nothing_is_done_where_nothing_lies() {
 fn a_master_that_is_away_is_not_waited_for() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let until = Instant::now() + Duration::from_secs(86_400);
-    let error = drain_unasked(&format!("127.0.0.1:{port}"), port, &["own:1".to_owned()], until);
+    let error = drain_by_default(&format!("127.0.0.1:{port}"), port, &["own:1".to_owned()], until);
     assert!(matches!(error, Err(DrainError::NoList { .. })), "{error:?}");
 }

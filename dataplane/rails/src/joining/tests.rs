@@ -178,12 +178,12 @@ fn addresses_that_are_remembered_are_bounded() {
 }
 
 #[test]
-fn strangers_keep_few_threads_and_those_who_were_joined_before_pass_by() {
+fn unknown_addresses_keep_few_threads_and_known_ones_pass_by() {
     let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
     assert_eq!(join(&joiner, &kernel, &[[9, 1]]), [Ok(())]);
     kernel.holds.store(true, Ordering::SeqCst);
     std::thread::scope(|scope| {
-        let strangers: Vec<_> = (0..STRANGERS_MAX as u8)
+        let unknown: Vec<_> = (0..UNKNOWN_ADDRESSES_MAX as u8)
             .map(|number| {
                 scope.spawn({
                     let (joiner, kernel) = (&joiner, &kernel);
@@ -191,22 +191,22 @@ fn strangers_keep_few_threads_and_those_who_were_joined_before_pass_by() {
                 })
             })
             .collect();
-        while joiner.lock().strangers < STRANGERS_MAX {
+        while joiner.lock().unknown < UNKNOWN_ADDRESSES_MAX {
             std::thread::yield_now();
         }
         let asked = kernel.asked();
         // One more is sent away, without having asked the kernel.
         assert!(join(&joiner, &kernel, &[[100, 1]])[0].is_err());
-        assert_eq!(joiner.lock().strangers, STRANGERS_MAX);
-        assert!(kernel.asked() <= asked.max(1 + STRANGERS_MAX));
+        assert_eq!(joiner.lock().unknown, UNKNOWN_ADDRESSES_MAX);
+        assert!(kernel.asked() <= asked.max(1 + UNKNOWN_ADDRESSES_MAX));
         let friend = scope.spawn(|| join(&joiner, &kernel, &[[9, 1]]));
-        while kernel.asked() < STRANGERS_MAX + 2 {
+        while kernel.asked() < UNKNOWN_ADDRESSES_MAX + 2 {
             std::thread::yield_now();
         }
         kernel.holds.store(false, Ordering::SeqCst);
         assert_eq!(friend.join().unwrap(), [Ok(())]);
-        for stranger in strangers {
-            assert_eq!(stranger.join().unwrap(), [Ok(())]);
+        for waiting in unknown {
+            assert_eq!(waiting.join().unwrap(), [Ok(())]);
         }
     });
     assert_eq!(join(&joiner, &kernel, &[[100, 1]]), [Ok(())]);
@@ -232,7 +232,7 @@ fn an_answer_keeps_its_shard_for_one_silent_address_and_those_known_are_joined()
 #[test]
 fn a_waiter_does_not_ask_for_an_address_that_was_found_silent_while_it_waited() {
     let (joiner, kernel) = (Joiner::default(), Arc::new(Kernel::default()));
-    joiner.lock().strangers = STRANGERS_MAX;
+    joiner.lock().unknown = UNKNOWN_ADDRESSES_MAX;
     std::thread::scope(|scope| {
         let late = scope.spawn(|| join(&joiner, &kernel, &[[1, 0]]));
         // The lock is free again only when the stranger has seen its address unknown and waits for

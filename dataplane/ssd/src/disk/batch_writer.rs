@@ -46,7 +46,7 @@ impl<E: Environment> DiskDriver<E> {
             let written = driver.write_pieces(&batch, &outgoing).await;
             driver.end_batch(&batch, &outgoing, written);
             driver.batches.set(driver.batches.get() - 1);
-            driver.bell.ring();
+            driver.changes.notify();
         });
     }
 
@@ -88,7 +88,7 @@ impl<E: Environment> DiskDriver<E> {
             self.begin_piece(file, (Arc::new(stage), bytes), offset, &progress);
             *begun += bytes;
         }
-        self.bell.until(|| (progress.under_way.get() == 0).then_some(())).await;
+        self.changes.until(|| (progress.under_way.get() == 0).then_some(())).await;
         progress.failed.take().map_or(Ok(()), Err)
     }
 
@@ -113,7 +113,7 @@ impl<E: Environment> DiskDriver<E> {
             progress.under_way.set(progress.under_way.get() - 1);
             driver.unwritten.set(driver.unwritten.get() - u64::from(bytes));
             driver.flow.end_write();
-            driver.bell.ring();
+            driver.changes.notify();
         });
     }
 

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-/// Rung after each change that something may wait for.
+/// Notified after each change that something may wait for.
 #[derive(Debug, Default)]
-pub(super) struct ChangeBell(RefCell<Vec<Waker>>);
+pub(super) struct ChangeNotify(RefCell<Vec<Waker>>);
 
-impl ChangeBell {
-    pub(super) fn ring(&self) {
+impl ChangeNotify {
+    pub(super) fn notify(&self) {
         self.0.take().into_iter().for_each(Waker::wake);
     }
 

@@ -2,7 +2,7 @@
 //! Invariant: each operation on a file is counted from its begin to its end, also when nothing
 //! waits for it any more.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use super::command::DiskCommand;
 use super::error::WriteError;
 use super::event::{DiskEvent, OnDiskEvent};
@@ -39,7 +39,7 @@ pub(super) struct DiskDriver<E: Environment> {
     registered: RegisteredStages,
     pub(super) flow: Flow,
     /// Rung when anything that the writer waits for has changed.
-    pub(super) bell: ChangeBell,
+    pub(super) changes: ChangeNotify,
     pub(super) queue: RefCell<WriteQueue>,
     pub(super) tombstones: RefCell<TombstoneQueue>,
     pub(super) removals: RefCell<Vec<super::command::VoidPromise>>,
@@ -78,7 +78,7 @@ impl<E: Environment> DiskDriver<E> {
             key,
             stages,
             flow: Flow::default(),
-            bell: ChangeBell::default(),
+            changes: ChangeNotify::default(),
             queue: RefCell::default(),
             tombstones: RefCell::default(),
             removals: RefCell::default(),
@@ -120,7 +120,7 @@ impl<E: Environment> DiskDriver<E> {
                 self.closing.borrow_mut().get_or_insert_default().extend(promise);
             }
         }
-        self.bell.ring();
+        self.changes.notify();
     }
 
     pub(super) fn is_closing(&self) -> bool {

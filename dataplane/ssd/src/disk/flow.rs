@@ -1,7 +1,7 @@
 //! How much a disk is given at once. Invariant: reads never wait behind more writes than a few
 //! small ones, because a disk serves in order.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use crate::limits::{READS_IN_FLIGHT, READS_LINGER, WRITE_ALONE, WRITE_BESIDE_READS};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(super) struct Flow {
     read_bytes: Cell<u64>,
     last_read: Cell<Option<Duration>>,
     writes: Cell<usize>,
-    bell: ChangeBell,
+    changes: ChangeNotify,
     /// Reads that wait for memory, by their numbers.
     line: RefCell<VecDeque<u64>>,
     numbered: Cell<u64>,
@@ -54,7 +54,7 @@ impl Flow {
             let has_room = self.read_bytes.get() + u64::from(bytes) <= bytes_max;
             (self.reads.get() < reads_max && has_room).then_some(())
         };
-        self.bell.until(is_turn).await;
+        self.changes.until(is_turn).await;
         self.reads.set(self.reads.get() + 1);
         self.read_bytes.set(self.read_bytes.get() + u64::from(bytes));
     }
@@ -63,7 +63,7 @@ impl Flow {
         self.reads.set(self.reads.get() - 1);
         self.read_bytes.set(self.read_bytes.get() - u64::from(bytes));
         self.last_read.set(Some(now));
-        self.bell.ring();
+        self.changes.notify();
     }
 
     /// Waits until a write can begin; most bytes that it may have.
@@ -72,14 +72,14 @@ impl Flow {
             let (bytes, count) = self.write_terms(now());
             (self.writes.get() < count).then_some(bytes)
         };
-        let bytes = self.bell.until(is_turn).await;
+        let bytes = self.changes.until(is_turn).await;
         self.writes.set(self.writes.get() + 1);
         bytes
     }
 
     pub(super) fn end_write(&self) {
         self.writes.set(self.writes.get() - 1);
-        self.bell.ring();
+        self.changes.notify();
     }
 
     fn write_terms(&self, now: Duration) -> (u32, usize) {

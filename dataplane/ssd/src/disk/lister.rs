@@ -2,7 +2,7 @@
 //! memory, so it is read from the segments again, newest first.
 //! Invariant: what is open and what is on its way when a listing begins comes from memory.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use super::command::ListPromise;
 use super::driver::DiskDriver;
 use super::error::{ListError, ReadError};
@@ -84,12 +84,12 @@ impl<E: Environment> DiskDriver<E> {
             let Some((span, hold)) = self.block_span(sequence, read) else {
                 return Ok(Found::Blank);
             };
-            let bell = Rc::new(ChangeBell::default());
+            let changes = Rc::new(ChangeNotify::default());
             // The scan decrypts by itself: it knows what to do with blocks that do not verify.
-            let reading = Rc::new(SpanReading::of(span, None, &bell));
+            let reading = Rc::new(SpanReading::of(span, None, &changes));
             let end = self.now() + READ_DEADLINE;
             self.begin_readings(std::slice::from_ref(&reading), vec![hold], end).await;
-            let is_over = bell.until(|| reading.is_over().then_some(()));
+            let is_over = changes.until(|| reading.is_over().then_some(()));
             let over = at_most(&self.environment, READ_DEADLINE, is_over).await;
             over.ok_or(ReadError::Late)?;
             scan.take(reading.blocks()?.as_slice());

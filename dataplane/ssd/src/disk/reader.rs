@@ -2,7 +2,7 @@
 //! Invariant: a piece is handed out only if its segment was the same from before the read to after
 //! it, and its guard lies there as it must.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use super::command::{DiskPiece, ReadPromise};
 use super::driver::DiskDriver;
 use super::error::ReadError;
@@ -29,7 +29,7 @@ pub(super) struct Hold<E: Environment> {
 impl<E: Environment> Drop for Hold<E> {
     fn drop(&mut self) {
         self.driver.log.borrow_mut().end_read(self.sequence);
-        self.driver.bell.ring();
+        self.driver.changes.notify();
     }
 }
 
@@ -58,12 +58,12 @@ impl<E: Environment> DiskDriver<E> {
                 Some((own, guard))
             })
             .collect();
-        let bell = Rc::new(ChangeBell::default());
+        let changes = Rc::new(ChangeNotify::default());
         let readings = merge(spans).into_iter().map(|span| {
             let cipher = self.cipher(span.sequence);
             debug_assert!(cipher.is_ok(), "a segment that is held has its key");
             let error = cipher.as_ref().err().map(|_| ReadError::Gone);
-            let reading = SpanReading::of(span, cipher.ok().flatten(), &bell);
+            let reading = SpanReading::of(span, cipher.ok().flatten(), &changes);
             *reading.error.borrow_mut() = error;
             Rc::new(reading)
         });
@@ -74,7 +74,7 @@ impl<E: Environment> DiskDriver<E> {
         let (driver, pieces) = (self.clone(), pieces.to_vec());
         self.environment.spawn(async move {
             let is_over = || readings.iter().all(|reading| reading.is_over()).then_some(());
-            let waiting = bell.until(is_over);
+            let waiting = changes.until(is_over);
             let _ = at_most(&driver.environment, READ_DEADLINE, waiting).await;
             let results = pieces.iter().zip(placed);
             let results = results.map(|(piece, placed)| finish(piece, placed, &readings));
@@ -177,7 +177,7 @@ impl<E: Environment> DiskDriver<E> {
             Ok(blocks) => self.note_forged(reading.span.slot, blocks),
             Err(error) => *reading.error.borrow_mut() = Some(error),
         }
-        reading.bell.ring();
+        reading.changes.notify();
     }
 
     /// Memory for all spans of a call, for which it waits as long as its caller does, and in line:

@@ -2,7 +2,7 @@
 //! Invariant: a file that cannot be read ends the recovery: without its tombstones removed objects
 //! would come back.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use super::error::OpenError;
 use super::folder::DiskFolder;
 use crate::cipher::LogKey;
@@ -21,7 +21,7 @@ struct Scans {
     found: RefCell<Vec<(u32, Found)>>,
     failed: RefCell<Option<OpenError>>,
     wanted: usize,
-    bell: ChangeBell,
+    changes: ChangeNotify,
 }
 
 impl Scans {
@@ -43,7 +43,7 @@ pub(super) async fn scan_all<E: Environment>(
         left: RefCell::new(slots),
         found: RefCell::default(),
         failed: RefCell::default(),
-        bell: ChangeBell::default(),
+        changes: ChangeNotify::default(),
     });
     for _ in 0..SCANS_AT_ONCE.min(scans.wanted) {
         let (folder, scans) = (folder.clone(), scans.clone());
@@ -58,11 +58,11 @@ pub(super) async fn scan_all<E: Environment>(
                     Ok(found) => scans.found.borrow_mut().push((slot, found)),
                     Err(error) => *scans.failed.borrow_mut() = Some(error),
                 }
-                scans.bell.ring();
+                scans.changes.notify();
             }
         });
     }
-    scans.bell.until(|| scans.is_over().then_some(())).await;
+    scans.changes.until(|| scans.is_over().then_some(())).await;
     let failed = scans.failed.borrow_mut().take();
     failed.map_or_else(|| Ok(std::mem::take(&mut *scans.found.borrow_mut())), Err)
 }

@@ -81,7 +81,7 @@ impl<E: Environment> DiskDriver<E> {
             Err(LogError::Busy) => None,
             other => Some(other),
         };
-        let started = at_most(&self.environment, RECYCLE_WAIT, self.bell.until(start)).await;
+        let started = at_most(&self.environment, RECYCLE_WAIT, self.changes.until(start)).await;
         Ok(started.unwrap_or(Err(LogError::Busy))?)
     }
 

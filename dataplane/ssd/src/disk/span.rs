@@ -1,7 +1,7 @@
 //! Blocks of one file that are read into one stage, and what they have of the log.
 //! Invariant: bytes of an encrypted block are handed out only if the block has verified.
 
-use super::bell::ChangeBell;
+use super::change_notify::ChangeNotify;
 use super::error::ReadError;
 use crate::cipher::SegmentCipher;
 use crate::format::BlockRoom;
@@ -57,7 +57,7 @@ pub(super) struct SpanReading {
     pub(super) left: Cell<u32>,
     pub(super) error: RefCell<Option<ReadError>>,
     /// Rung when it is over.
-    pub(super) bell: Rc<ChangeBell>,
+    pub(super) changes: Rc<ChangeNotify>,
 }
 
 impl SpanReading {
@@ -65,7 +65,7 @@ impl SpanReading {
     pub(super) fn of(
         span: BlockSpan,
         cipher: Option<SegmentCipher>,
-        bell: &Rc<ChangeBell>,
+        changes: &Rc<ChangeNotify>,
     ) -> Self {
         debug_assert!(span.start < span.end && span.start.is_multiple_of(BLOCK_BYTES));
         Self {
@@ -76,7 +76,7 @@ impl SpanReading {
             forged: RefCell::default(),
             left: Cell::new(span.end - span.start),
             error: RefCell::default(),
-            bell: bell.clone(),
+            changes: changes.clone(),
         }
     }
 

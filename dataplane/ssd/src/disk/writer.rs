@@ -113,7 +113,7 @@ impl<E: Environment> DiskDriver<E> {
             WriterStep::Until(other) => (other != time).then_some(()),
             _ => Some(()),
         };
-        let changed = self.bell.until(is_other);
+        let changed = self.changes.until(is_other);
         match time {
             Some(time) => {
                 let left = time.saturating_sub(self.now());
@@ -124,7 +124,7 @@ impl<E: Environment> DiskDriver<E> {
     }
 
     async fn write_next_batch(self: &Rc<Self>) {
-        self.bell.until(|| (self.unwritten.get() < WRITES_MAX).then_some(())).await;
+        self.changes.until(|| (self.unwritten.get() < WRITES_MAX).then_some(())).await;
         if let Some(error) = self.refusal() {
             return self.refuse_waiting(&error);
         }
@@ -187,7 +187,7 @@ impl<E: Environment> DiskDriver<E> {
 
     /// Waits until fewer batches than this are under way.
     pub(super) async fn batches_below(&self, count: usize) {
-        self.bell.until(|| (self.batches.get() < count).then_some(())).await;
+        self.changes.until(|| (self.batches.get() < count).then_some(())).await;
     }
 
     async fn sync_tombstones(&self) {

@@ -62,7 +62,7 @@ impl DiskContext {
     /// The master has been offered a disk that is back.
     pub(super) fn give_back(&self, disk: OwnedDisk) {
         self.returned().push(disk);
-        self.signal.ring();
+        self.signal.notify();
     }
 
     /// As [`super::DiskOwner::take_returned`].
@@ -84,7 +84,7 @@ impl DiskContext {
     pub(super) fn note_left(&self, id: Identity) {
         let now = Instant::now();
         self.places().iter_mut().for_each(|place| place.retire(now, id));
-        self.signal.ring();
+        self.signal.notify();
     }
 
     /// No disk that has failed is tried again.

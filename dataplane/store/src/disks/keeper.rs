@@ -48,7 +48,7 @@ impl<O: DiskOwner> Keeper<O> {
     /// Works until the process ends.
     pub async fn run(mut self) {
         let mut pause = Duration::ZERO;
-        while self.owner.rung(&mut self.heard, pause).await {
+        while self.owner.notified(&mut self.heard, pause).await {
             pause = KEEPER_PAUSE;
             self.disks.extend(self.owner.take_returned().into_iter().map(KeptDisk::new));
             for one in &mut self.disks {

@@ -72,7 +72,7 @@ impl DiskOwner for OnThread {
         std::thread::sleep(length);
     }
 
-    async fn rung(&self, heard: &mut u64, pause: Duration) -> bool {
+    async fn notified(&self, heard: &mut u64, pause: Duration) -> bool {
         self.0.signal.wait(heard, pause)
     }
 

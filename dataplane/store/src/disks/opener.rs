@@ -74,7 +74,7 @@ impl Opener {
             segment_bytes: self.settings.segment_bytes,
             cluster: shared.map_or(&self.settings.cluster, |shared| &shared.cluster).clone(),
             key: self.settings.key.clone(),
-            on_event: Arc::new(move |_| signal.ring()),
+            on_event: Arc::new(move |_| signal.notify()),
         }
     }
 
@@ -242,7 +242,7 @@ impl Opener {
                 match tried.wait(Duration::ZERO) {
                     Ok(Ok(())) => {
                         open.trial = Trial::Passed;
-                        self.context.signal.ring();
+                        self.context.signal.notify();
                     }
                     _ => {
                         place.retry.note_failure(now);

@@ -1,5 +1,5 @@
 //! What the code for disks needs of the process around it: the master, a clock, the segments, and
-//! a bell. A client has threads for it, the simulation has tasks.
+//! a notice. A client has threads for it, the simulation has tasks.
 //! Invariant: it decides nothing about a copy; that is done by what uses it.
 
 use super::context::OwnedDisk;
@@ -99,9 +99,9 @@ pub trait DiskOwner {
     /// Resolves after `length`.
     fn sleep(&self, length: Duration) -> impl Future<Output = ()>;
 
-    /// Waits for a ring after those that were `heard`, no longer than `pause`; false when the
+    /// Waits for a notice after those that were `heard`, no longer than `pause`; false when the
     /// process ends.
-    fn rung(&self, heard: &mut u64, pause: Duration) -> impl Future<Output = bool>;
+    fn notified(&self, heard: &mut u64, pause: Duration) -> impl Future<Output = bool>;
 
     /// The answer of a disk.
     fn answered<T: Send + 'static>(

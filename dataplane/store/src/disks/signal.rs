@@ -1,4 +1,4 @@
-//! What the threads of the disks wait for. Invariant: a ring between two looks is not lost.
+//! What the threads of the disks wait for. Invariant: a notice between two looks is not lost.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,42 +6,42 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct DiskSignal {
     state: Mutex<SignalState>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct SignalState {
-    /// Counts the rings.
-    rings: u64,
+    /// Counts calls of `notify`.
+    notices: u64,
     is_over: bool,
 }
 
 impl DiskSignal {
     /// There is work, or something about a disk has changed.
-    pub(super) fn ring(&self) {
+    pub(super) fn notify(&self) {
         let mut state = self.lock();
-        state.rings = state.rings.wrapping_add(1);
+        state.notices = state.notices.wrapping_add(1);
         drop(state);
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 
     /// The client ends.
     pub(super) fn stop(&self) {
         self.lock().is_over = true;
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.lock().is_over
     }
 
-    /// Waits for a ring after those that were `heard`, no longer than `pause`; false when the
+    /// Waits for a notice after those that were `heard`, no longer than `pause`; false when the
     /// client ends.
     pub(super) fn wait(&self, heard: &mut u64, pause: Duration) -> bool {
-        let is_quiet = |state: &mut SignalState| state.rings == *heard && !state.is_over;
-        let waited = self.bell.wait_timeout_while(self.lock(), pause, is_quiet);
+        let is_quiet = |state: &mut SignalState| state.notices == *heard && !state.is_over;
+        let waited = self.changed.wait_timeout_while(self.lock(), pause, is_quiet);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        *heard = state.rings;
+        *heard = state.notices;
         !state.is_over
     }
 
@@ -57,10 +57,10 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_ring_before_the_wait_and_the_end_are_heard_at_once() {
+    fn a_notice_before_the_wait_and_the_end_are_heard_at_once() {
         let signal = DiskSignal::default();
         let mut heard = 0;
-        signal.ring();
+        signal.notify();
         assert!(signal.wait(&mut heard, LONG));
         assert_eq!(heard, 1);
         assert!(signal.wait(&mut heard, Duration::ZERO), "nothing new, and not the end");

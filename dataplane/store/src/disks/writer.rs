@@ -39,7 +39,7 @@ impl<O: DiskOwner> Writer<O> {
     /// Works until the process ends.
     pub async fn run(mut self) {
         let mut pause = DEMOTION_PAUSE;
-        while self.owner.rung(&mut self.heard, pause).await {
+        while self.owner.notified(&mut self.heard, pause).await {
             pause = match self.round().await {
                 Ok(true) => Duration::ZERO,
                 Ok(false) if self.is_busy() => DEMOTION_BUSY_PAUSE,

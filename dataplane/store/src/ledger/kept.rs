@@ -18,8 +18,8 @@ pub(super) struct Kept<E: Environment> {
     covered: RefCell<Covered>,
     is_removed: Cell<bool>,
     /// Something has changed since the last look.
-    is_rung: Cell<bool>,
-    bell: WakerList,
+    is_notified: Cell<bool>,
+    waiting: WakerList,
 }
 
 /// Which shards of the master tell in this round.
@@ -46,8 +46,8 @@ impl<E: Environment> Kept<E> {
             streams: RefCell::default(),
             covered: RefCell::default(),
             is_removed: Cell::new(false),
-            is_rung: Cell::new(false),
-            bell: WakerList::default(),
+            is_notified: Cell::new(false),
+            waiting: WakerList::default(),
         }
     }
 
@@ -68,21 +68,21 @@ impl<E: Environment> Kept<E> {
     }
 
     /// Wakes tasks that wait here, so that they look again.
-    pub(super) fn ring(&self) {
-        self.is_rung.set(true);
-        self.bell.raise();
+    pub(super) fn notify(&self) {
+        self.is_notified.set(true);
+        self.waiting.raise();
     }
 
-    /// Waits for `ring`, for `length` at most if given; whether it came.
+    /// Waits for `notify`, for `length` at most if given; whether it came.
     pub(super) async fn rest(&self, environment: &E, length: Option<Duration>) -> bool {
-        let rung = self.bell.wait_until(|| self.is_rung.get());
+        let notified = self.waiting.wait_until(|| self.is_notified.get());
         match length {
             Some(length) => {
-                at_most(environment, length, rung).await;
+                at_most(environment, length, notified).await;
             }
-            None => rung.await,
+            None => notified.await,
         }
-        self.is_rung.replace(false)
+        self.is_notified.replace(false)
     }
 
     /// Shards that tell in this round.
@@ -99,14 +99,14 @@ impl<E: Environment> Kept<E> {
     /// The master does not know what following is.
     pub(super) fn note_refusal(&self) {
         self.covered.borrow_mut().is_refused = true;
-        self.bell.raise();
+        self.waiting.raise();
     }
 
     /// Resolves when all shards tell, or none will.
     pub(super) async fn is_settled(&self) {
         let is_settled =
             || self.is_followed() || self.covered.borrow().is_refused || self.is_removed.get();
-        self.bell.wait_until(is_settled).await;
+        self.waiting.wait_until(is_settled).await;
     }
 
     /// A shard begins to tell; `None` if another round has begun.
@@ -126,7 +126,7 @@ impl<E: Environment> Kept<E> {
         let mut streams = self.streams.borrow_mut();
         let number = streams.last_key_value().map_or(0, |(last, _)| last + 1);
         streams.insert(number, stream.clone());
-        self.bell.raise();
+        self.waiting.raise();
         Some(KeptSource { number, shard: of.shard, round })
     }
 
@@ -136,7 +136,7 @@ impl<E: Environment> Kept<E> {
         if self.round() == place.round {
             self.book.borrow_mut().break_off(place.shard);
             self.covered.borrow_mut().numbers.retain(|other| *other != place.shard);
-            self.ring();
+            self.notify();
         }
     }
 
@@ -144,7 +144,7 @@ impl<E: Environment> Kept<E> {
     pub(super) fn remove(&self) {
         self.is_removed.set(true);
         self.cut();
-        self.ring();
+        self.notify();
     }
 
     pub(super) fn is_removed(&self) -> bool {

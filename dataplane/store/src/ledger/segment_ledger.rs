@@ -133,14 +133,14 @@ impl<E: Environment> SegmentLedger<E> {
 
     /// The segments have been mounted: shards that did not know them are asked again.
     pub fn mounted(&self) {
-        self.books.borrow().values().for_each(|kept| kept.ring());
+        self.books.borrow().values().for_each(|kept| kept.notify());
     }
 
     /// Resolves when each shard tells what becomes of a segment, or none will.
     pub async fn followed(&self, segment: Identity) {
         let kept = self.books.borrow().get(&segment).cloned();
         if let Some(kept) = kept {
-            kept.ring();
+            kept.notify();
             kept.is_settled().await;
         }
     }
@@ -165,8 +165,8 @@ impl<E: Environment> SegmentLedger<E> {
                 Dialled::Taken if taken < TAKEN_MAX => taken += 1,
                 _ => {
                     taken = 0;
-                    let is_rung = kept.rest(&self.environment, Some(pause)).await;
-                    pause = if is_rung { RETRY } else { RETRY_MAX.min(2 * pause) };
+                    let is_notified = kept.rest(&self.environment, Some(pause)).await;
+                    pause = if is_notified { RETRY } else { RETRY_MAX.min(2 * pause) };
                 }
             }
         }

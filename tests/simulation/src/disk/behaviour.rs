@@ -14,7 +14,7 @@ pub(crate) enum Fate {
 
 /// How a disk behaves.
 #[derive(Clone, Copy, Debug)]
-pub struct DiskMood {
+pub struct DiskBehaviour {
     /// Shortest and longest time of an operation.
     pub latency: (Duration, Duration),
     /// One operation in so many fails; 0 for none.
@@ -22,7 +22,7 @@ pub struct DiskMood {
     /// One write in so many is said to be done and is lost, or lands elsewhere in its file; 0 for
     /// none.
     pub lie_odds: u64,
-    /// One operation in so many takes as long as [`DiskMood::stall`]; 0 for none.
+    /// One operation in so many takes as long as [`DiskBehaviour::stall`]; 0 for none.
     pub stall_odds: u64,
     /// How long an operation that is stuck takes.
     pub stall: Duration,
@@ -30,7 +30,7 @@ pub struct DiskMood {
     pub capacity_bytes: u64,
 }
 
-impl Default for DiskMood {
+impl Default for DiskBehaviour {
     fn default() -> Self {
         Self {
             latency: (Duration::from_micros(30), Duration::from_millis(2)),
@@ -43,7 +43,7 @@ impl Default for DiskMood {
     }
 }
 
-impl DiskMood {
+impl DiskBehaviour {
     /// What becomes of the next operation.
     pub(super) fn fate(&self, random: &Random) -> Fate {
         if self.error_odds > 0 && random.one_in(self.error_odds) {

@@ -2,7 +2,7 @@
 //! before.
 
 use super::SECTOR_BYTES;
-use super::mood::Fate;
+use super::behaviour::Fate;
 use super::stored_file::StoredFile;
 use crate::random::Random;
 use crate::slot::Slot;

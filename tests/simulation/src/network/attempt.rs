@@ -27,7 +27,7 @@ impl Core {
         let from = self.free_address(host);
         let attempt = Attempt { host, from, to, tries: 0, slot: slot.clone() };
         self.attempts.insert(number, attempt);
-        let latency = self.weather.latency(&self.random);
+        let latency = self.link_conditions.latency(&self.random);
         self.plan(latency, Arrival::Wish(number));
         (number, slot)
     }
@@ -56,13 +56,13 @@ impl Core {
         if !self.passes(host, target) || !self.passes(target, host) || queued.is_some_and(full) {
             return self.wish_again(number);
         }
-        let latency = self.weather.latency(&self.random);
+        let latency = self.link_conditions.latency(&self.random);
         let Some(port) = port else {
             return self.plan(latency, Arrival::Answer(number, None));
         };
         let connection = self.number();
         let hosts = [host, target];
-        let made = Connection::new(hosts, [from, to], self.weather.window_bytes);
+        let made = Connection::new(hosts, [from, to], self.link_conditions.window_bytes);
         self.connections.insert(connection, made);
         self.note("connection", connection, host as u64 * 1000 + target as u64);
         self.offer(port, connection);

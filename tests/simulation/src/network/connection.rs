@@ -239,7 +239,7 @@ impl Core {
                 break;
             }
             let mut bytes = Vec::new();
-            message.take_bytes(&mut bytes, self.weather.chunk(&self.random).min(room));
+            message.take_bytes(&mut bytes, self.link_conditions.chunk(&self.random).min(room));
             self.put((number, side), Load::Bytes(bytes));
         }
         self.close_if_unused((number, side));
@@ -253,7 +253,7 @@ impl Core {
             let Some((wanted, slot)) = end.receives.pop_front() else {
                 break;
             };
-            let chunk = self.weather.chunk(&self.random);
+            let chunk = self.link_conditions.chunk(&self.random);
             match end.serve(wanted, chunk, &mut read) {
                 Ok(received) => slot.give(received),
                 Err(wanted) => {

@@ -1,11 +1,11 @@
-//! How links behave at the moment. Invariant: drawn from the seed; fair weather breaks nothing.
+//! How links behave at the moment. Invariant: drawn from the seed; sound links break nothing.
 
 use crate::random::Random;
 use std::time::Duration;
 
 /// Behaviour of all links.
 #[derive(Clone, Debug)]
-pub struct Weather {
+pub struct LinkConditions {
     /// Shortest and longest way of a packet.
     pub latency: (Duration, Duration),
     /// Time that a byte takes on the wire.
@@ -20,9 +20,9 @@ pub struct Weather {
     pub flip_odds: u64,
 }
 
-impl Weather {
+impl LinkConditions {
     /// Links that only differ in speed and in how they cut streams into pieces.
-    pub fn fair(random: &Random) -> Self {
+    pub fn sound(random: &Random) -> Self {
         let base = random.length(Duration::from_micros(5), Duration::from_millis(2));
         let chunks = [1460, 9_000, 16 << 10, 64 << 10, 256 << 10];
         let chunk_bytes_max = *random.pick(&chunks);
@@ -37,24 +37,24 @@ impl Weather {
     }
 
     /// Links that also break connections and, if `flips`, change bits.
-    pub fn foul(random: &Random, flips: bool) -> Self {
+    pub fn faulty(random: &Random, flips: bool) -> Self {
         let odds = |least| {
             if random.one_in(2) { random.between(least, least * 20) } else { 0 }
         };
-        let mut weather = Self { reset_odds: odds(50), ..Self::fair(random) };
+        let mut conditions = Self { reset_odds: odds(50), ..Self::sound(random) };
         if flips {
-            weather.flip_odds = odds(30);
+            conditions.flip_odds = odds(30);
         }
         if random.one_in(3) {
-            weather.window_bytes = weather.chunk_bytes_max * random.between(1, 8) as usize;
+            conditions.window_bytes = conditions.chunk_bytes_max * random.between(1, 8) as usize;
         }
         if random.one_in(3) {
-            weather.ns_per_kib = random.between(10_000, 2_000_000);
+            conditions.ns_per_kib = random.between(10_000, 2_000_000);
         }
         if random.one_in(4) {
-            weather.latency.1 = Duration::from_millis(random.between(50, 900));
+            conditions.latency.1 = Duration::from_millis(random.between(50, 900));
         }
-        weather
+        conditions
     }
 
     pub(crate) fn latency(&self, random: &Random) -> Duration {

@@ -1,7 +1,7 @@
 //! One direction of a connection: what is on the way. Invariant: the front arrives first, however
 //! often it is lost.
 
-use super::weather::Weather;
+use super::link_conditions::LinkConditions;
 use super::{Arrival, Core, EndId};
 use crate::limits::{RETRANSMISSIONS_MAX, RETRANSMIT, RETRANSMIT_MAX};
 use std::collections::VecDeque;
@@ -41,9 +41,9 @@ impl Core {
             Load::Bytes(bytes) => bytes.len(),
             _ => 0,
         };
-        pipe.free_at = pipe.free_at.max(self.now) + self.weather.passage(bytes);
+        pipe.free_at = pipe.free_at.max(self.now) + self.link_conditions.passage(bytes);
         let last = pipe.loads.back().map_or(Duration::ZERO, |(due, _)| *due);
-        let due = last.max(pipe.free_at + self.weather.latency(&self.random));
+        let due = last.max(pipe.free_at + self.link_conditions.latency(&self.random));
         pipe.unread += bytes;
         pipe.loads.push_back((due, load));
         self.plan(due.saturating_sub(self.now), Arrival::Front((number, side)));
@@ -96,10 +96,10 @@ impl Core {
         let to = (number, 1 - side);
         match load {
             Load::Bytes(mut bytes) => {
-                if Weather::happens(self.weather.reset_odds, &self.random) {
+                if LinkConditions::happens(self.link_conditions.reset_odds, &self.random) {
                     return self.break_connection(number);
                 }
-                if Weather::happens(self.weather.flip_odds, &self.random) {
+                if LinkConditions::happens(self.link_conditions.flip_odds, &self.random) {
                     let at = self.random.below(bytes.len() as u64) as usize;
                     bytes[at] ^= 1 << self.random.below(8);
                     self.note("bit flips", number, at as u64);

@@ -10,7 +10,7 @@ mod play;
 mod user;
 
 use super::Tally;
-use crate::disk::DiskMood;
+use crate::disk::DiskBehaviour;
 use crate::world::World;
 use perigee_ssd::StorageKey;
 use play::{Play, Trouble};
@@ -54,9 +54,12 @@ async fn direct(play: &Rc<Play>) {
     // Whether every copy that was announced must be found again.
     let mut must_have = true;
     for life in 0..LIVES {
-        play.world.set_disk_mood(
+        play.world.set_disk_behaviour(
             play.host,
-            DiskMood { capacity_bytes: play.trouble.mood.capacity_bytes, ..DiskMood::default() },
+            DiskBehaviour {
+                capacity_bytes: play.trouble.behaviour.capacity_bytes,
+                ..DiskBehaviour::default()
+            },
         );
         let environment = play.world.environment(play.host);
         let user = User::new(play, &environment);
@@ -69,7 +72,7 @@ async fn direct(play: &Rc<Play>) {
             }
         });
         play.world.until_at_most(Duration::from_secs(120), move || has_opened.get()).await;
-        play.world.set_disk_mood(play.host, play.trouble.mood);
+        play.world.set_disk_behaviour(play.host, play.trouble.behaviour);
         let length = play.random.length(Duration::from_millis(1), LIFE_MAX);
         play.world.sleep(length).await;
         let power_stays = play.random.one_in(2);

@@ -3,7 +3,7 @@
 //! Invariant: every fault is undone before the trouble is over, so that what must work afterwards
 //! can be asked for.
 
-use crate::network::{HostId, Weather};
+use crate::network::{HostId, LinkConditions};
 use crate::random::Random;
 use crate::world::World;
 use std::cell::{Cell, RefCell};
@@ -73,9 +73,9 @@ impl Trouble {
         self.faults.get()
     }
 
-    /// Makes trouble until a condition holds, then leaves everything whole and in fair weather.
+    /// Makes trouble until a condition holds, then leaves everything whole, with sound links.
     pub(super) async fn make(&self, is_over: impl Fn() -> bool) {
-        self.world.set_weather(Weather::foul(&self.random, self.flips));
+        self.world.set_link_conditions(LinkConditions::faulty(&self.random, self.flips));
         while !is_over() {
             let pause = self.random.length(Duration::from_micros(100), Duration::from_secs(2));
             self.world.sleep(pause).await;
@@ -87,11 +87,13 @@ impl Trouble {
                 }
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
-                5 => self.world.set_weather(Weather::foul(&self.random, self.flips)),
+                5 => {
+                    self.world.set_link_conditions(LinkConditions::faulty(&self.random, self.flips))
+                }
                 _ => self.world.break_some_connection(),
             }
         }
-        self.world.set_weather(Weather::fair(&self.random));
+        self.world.set_link_conditions(LinkConditions::sound(&self.random));
     }
 
     /// Ends the process of any of the hosts again and again until a condition holds; nothing else

@@ -1,7 +1,7 @@
 //! What a run of a disk shares, and what is wrong with its disk.
 
 use super::model::Model;
-use crate::disk::DiskMood;
+use crate::disk::DiskBehaviour;
 use crate::network::HostId;
 use crate::random::Random;
 use crate::scenario::Tally;
@@ -18,32 +18,32 @@ const SEGMENTS: u64 = 3;
 /// What is wrong with the disk of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble {
-    pub(super) mood: DiskMood,
+    pub(super) behaviour: DiskBehaviour,
     pub(super) flips: bool,
 }
 
 impl Trouble {
     pub(super) fn of(random: &Random) -> Self {
-        let mut mood = DiskMood::default();
+        let mut behaviour = DiskBehaviour::default();
         let mut flips = false;
         match random.below(9) {
-            0 => mood.error_odds = random.between(20, 400),
-            1 => mood.stall_odds = random.between(50, 400),
-            2 => mood.capacity_bytes = random.between(40 << 20, 60 << 20),
+            0 => behaviour.error_odds = random.between(20, 400),
+            1 => behaviour.stall_odds = random.between(50, 400),
+            2 => behaviour.capacity_bytes = random.between(40 << 20, 60 << 20),
             3 => flips = true,
-            4 => mood.lie_odds = random.between(20, 400),
+            4 => behaviour.lie_odds = random.between(20, 400),
             _ => {}
         }
-        Self { mood, flips }
+        Self { behaviour, flips }
     }
 
     /// Whether what the disk has said to have is not there: tombstones too.
     pub(super) fn is_untrue(self) -> bool {
-        self.flips || self.mood.lie_odds > 0
+        self.flips || self.behaviour.lie_odds > 0
     }
 
     pub(super) fn is_none(self) -> bool {
-        self.mood.error_odds == 0 && self.mood.stall_odds == 0 && !self.is_untrue()
+        self.behaviour.error_odds == 0 && self.behaviour.stall_odds == 0 && !self.is_untrue()
     }
 }
 

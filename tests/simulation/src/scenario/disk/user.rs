@@ -58,7 +58,7 @@ impl User {
             self.play.model.borrow_mut().take_survivors(&opened.survivors, oldest, must_have);
         // A tombstone that the disk has lost is beyond any log; wrong bytes are not.
         if let Err(what) = taken
-            && self.play.trouble.mood.lie_odds == 0
+            && self.play.trouble.behaviour.lie_odds == 0
         {
             self.violate(what);
         }
@@ -229,7 +229,7 @@ impl User {
             }
         }
         let back = listed.keys().find(|generation| dead.contains(generation));
-        let is_true = back.is_none() || self.play.trouble.mood.lie_odds > 0;
+        let is_true = back.is_none() || self.play.trouble.behaviour.lie_odds > 0;
         self.play.world.check(is_true, || format!("Void generation {back:?} is listed"));
         let model = self.play.model.borrow();
         for (hash, copy) in known.iter().filter(|_| self.play.trouble.is_none()) {

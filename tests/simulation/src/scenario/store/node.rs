@@ -5,11 +5,11 @@
 
 mod carrier;
 mod disk;
-mod disk_bell;
+mod disk_notify;
 mod disk_return;
 mod membership;
 
-use self::disk_bell::DiskBell;
+use self::disk_notify::DiskNotify;
 use super::contract::Contract;
 use super::link::Link;
 use super::master::Master;
@@ -67,7 +67,7 @@ struct Life {
     /// The master has broken off.
     hurry: Rc<Cell<bool>>,
     /// Has work for its disk done; nothing without one.
-    bell: Rc<DiskBell>,
+    signals: Rc<DiskNotify>,
 }
 
 impl Node {
@@ -146,7 +146,7 @@ impl Node {
             has_moves: Cell::new(false),
             must_renew: Cell::new(None),
             hurry,
-            bell: Rc::default(),
+            signals: Rc::default(),
         })
     }
 
@@ -191,7 +191,7 @@ impl Node {
         self.is_stopped.set(true);
         if let Some(life) = &*self.life.borrow() {
             life.ledger.stop();
-            life.bell.stop();
+            life.signals.stop();
             life.server.stop();
             life.mover.stop();
         }

@@ -2,7 +2,7 @@
 //! there is announced, and what is void is made so.
 //! Invariant: the folder stays from life to life, and with it the disk's name.
 
-use super::disk_bell::DiskBell;
+use super::disk_notify::DiskNotify;
 use super::{Life, Node};
 use crate::environment::SimulatedEnvironment;
 use crate::random::Random;
@@ -48,7 +48,7 @@ struct Owner {
     environment: SimulatedEnvironment,
     table: Arc<SegmentTable>,
     void: VoidCopies,
-    bell: Rc<DiskBell>,
+    signals: Rc<DiskNotify>,
     life: Rc<Life>,
     calls: Calls,
 }
@@ -61,7 +61,7 @@ struct Calls {
     random: Random,
     client: Identity,
     link: Link,
-    bell: Rc<DiskBell>,
+    signals: Rc<DiskNotify>,
     /// Checksums of what is on its way to the disk, by key and generation.
     taken: RefCell<BTreeMap<(String, u64), u32>>,
 }
@@ -82,8 +82,8 @@ impl Node {
         let Some(opened) = self.open_disk(&environment, &life).await else { return };
         let OpenedDisk { disk, spec, survivors } = opened;
         life.table.insert_disk(spec.id, disk.clone());
-        life.bell.is_open.set(true);
-        *life.bell.returning.borrow_mut() = Some(self.contract.begin_return());
+        life.signals.is_open.set(true);
+        *life.signals.returning.borrow_mut() = Some(self.contract.begin_return());
         let offer = Offer {
             id: spec.id,
             bytes: spec.capacity_bytes,
@@ -104,7 +104,7 @@ impl Node {
         environment.spawn(self.clone().let_disk_return(life.clone(), link));
         drop(disk);
         keeper.run().await;
-        life.bell.returning.take();
+        life.signals.returning.take();
         if let Some(disk) = life.table.remove_disk(spec.id) {
             let _ = disk.close().within(&environment, OPEN_MAX).await;
         }
@@ -115,7 +115,7 @@ impl Node {
         environment: &SimulatedEnvironment,
         life: &Life,
     ) -> Option<OpenedDisk> {
-        let rings = life.bell.rings.clone();
+        let notices = life.signals.notices.clone();
         let options = DiskOptions {
             path: "/ssd".into(),
             folder: FolderChoice::FirstFree,
@@ -125,7 +125,7 @@ impl Node {
             // Some disks of a cluster are encrypted, and others are not.
             key: (self.host % 2 == 1).then(|| StorageKey::new([7; 32])),
             on_event: Arc::new(move |_| {
-                rings.fetch_add(1, Ordering::Relaxed);
+                notices.fetch_add(1, Ordering::Relaxed);
             }),
         };
         let opening = Disk::open::<SimulatedEnvironment>(environment.mailbox(), options);
@@ -152,7 +152,7 @@ impl Node {
             environment: environment.clone(),
             table: life.table.clone(),
             void: life.void.clone(),
-            bell: life.bell.clone(),
+            signals: life.signals.clone(),
             life: life.clone(),
             calls: Calls {
                 world: self.world.clone(),
@@ -161,7 +161,7 @@ impl Node {
                 random: self.world.fork_random(),
                 client: life.client,
                 link: self.link(environment, life.client),
-                bell: life.bell.clone(),
+                signals: life.signals.clone(),
                 taken: RefCell::default(),
             },
         }
@@ -169,13 +169,13 @@ impl Node {
 }
 
 /// Waits until no objects are on their way to a disk, and none is announced.
-pub(super) async fn turn<'a>(world: &Rc<World>, bell: &'a Rc<DiskBell>) -> Turn<'a> {
-    while bell.is_taken.get() {
-        let waits = bell.clone();
+pub(super) async fn turn<'a>(world: &Rc<World>, signals: &'a Rc<DiskNotify>) -> Turn<'a> {
+    while signals.is_taken.get() {
+        let waits = signals.clone();
         world.until(move || !waits.is_taken.get()).await;
     }
-    bell.is_taken.set(true);
-    Turn(&bell.is_taken)
+    signals.is_taken.set(true);
+    Turn(&signals.is_taken)
 }
 
 impl DiskOwner for Owner {
@@ -191,7 +191,7 @@ impl DiskOwner for Owner {
     }
 
     fn mounts(&self) -> u64 {
-        self.bell.mounts.get()
+        self.signals.mounts.get()
     }
 
     fn void(&self) -> &VoidCopies {
@@ -199,30 +199,30 @@ impl DiskOwner for Owner {
     }
 
     fn withdraw(&self, disk: Identity) {
-        let is_explained = !self.calls.contract.is_fair() || self.bell.must_leave.get();
+        let is_explained = !self.calls.contract.is_fair() || self.signals.must_leave.get();
         self.world.check(is_explained, || format!("Disk {disk} was taken out of use"));
         if self.table.disk(disk).is_some() {
             // Until it is back and has said what it has.
-            *self.bell.returning.borrow_mut() = Some(self.calls.contract.begin_return());
+            *self.signals.returning.borrow_mut() = Some(self.calls.contract.begin_return());
             self.life.withdraw_disk(disk);
         }
     }
 
     fn must_leave(&self, _: Identity) -> bool {
-        self.bell.must_leave.get()
+        self.signals.must_leave.get()
     }
 
     fn note_left(&self, _: Identity) {
-        self.bell.must_leave.set(false);
-        self.bell.left.replace(self.bell.leaving.take());
+        self.signals.must_leave.set(false);
+        self.signals.left.replace(self.signals.leaving.take());
     }
 
     fn take_returned(&self) -> Vec<OwnedDisk> {
-        self.bell.returned.take()
+        self.signals.returned.take()
     }
 
     async fn in_order(&self) -> Turn<'_> {
-        turn(&self.world, &self.bell).await
+        turn(&self.world, &self.signals).await
     }
 
     fn now(&self) -> Duration {
@@ -233,16 +233,17 @@ impl DiskOwner for Owner {
         self.world.sleep(length).await;
     }
 
-    async fn rung(&self, heard: &mut u64, pause: Duration) -> bool {
+    async fn notified(&self, heard: &mut u64, pause: Duration) -> bool {
         let least = match self.calls.contract.is_in_peace() {
             true => LATE_IN_PEACE,
             false => LATE,
         };
-        let (bell, before) = (self.bell.clone(), *heard);
-        let is_rung = move || bell.is_over.get() || bell.rings.load(Ordering::Relaxed) != before;
-        self.world.until_at_most(pause.max(least), is_rung).await;
-        *heard = self.bell.rings.load(Ordering::Relaxed);
-        let is_over = self.bell.is_over.get();
+        let (signals, before) = (self.signals.clone(), *heard);
+        let is_notified =
+            move || signals.is_over.get() || signals.notices.load(Ordering::Relaxed) != before;
+        self.world.until_at_most(pause.max(least), is_notified).await;
+        *heard = self.signals.notices.load(Ordering::Relaxed);
+        let is_over = self.signals.is_over.get();
         if is_over {
             self.calls.link.close();
         }
@@ -353,7 +354,7 @@ impl DiskCalls for Calls {
         let read = |body: &[u8]| calls::statuses(body, copies.len());
         let verdicts = self.ask(MessageKind::AnnounceCopies, &body, read).await?;
         if is_last {
-            self.bell.returning.take();
+            self.signals.returning.take();
         }
         Ok(verdicts)
     }

@@ -1,4 +1,4 @@
-//! What the tasks of a disk wait for. Invariant: a ring between two looks is not lost.
+//! What the tasks of a disk wait for. Invariant: a notice between two looks is not lost.
 
 use crate::scenario::store::contract::{Contract, OwnerReturn};
 use perigee_ssd::Disk;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What the tasks of a disk wait for, and what they share.
-pub(super) struct DiskBell {
-    pub(super) rings: Arc<AtomicU64>,
+pub(super) struct DiskNotify {
+    pub(super) notices: Arc<AtomicU64>,
     /// How often all was mounted.
     pub(super) mounts: Cell<u64>,
     pub(super) is_open: Cell<bool>,
@@ -28,10 +28,10 @@ pub(super) struct DiskBell {
     pub(super) returned: RefCell<Vec<OwnedDisk>>,
 }
 
-impl Default for DiskBell {
+impl Default for DiskNotify {
     fn default() -> Self {
         Self {
-            rings: Arc::default(),
+            notices: Arc::default(),
             mounts: Cell::new(1),
             is_open: Cell::new(false),
             is_taken: Cell::new(false),
@@ -45,9 +45,9 @@ impl Default for DiskBell {
     }
 }
 
-impl DiskBell {
-    pub(super) fn ring(&self) {
-        self.rings.fetch_add(1, Ordering::Relaxed);
+impl DiskNotify {
+    pub(super) fn notify(&self) {
+        self.notices.fetch_add(1, Ordering::Relaxed);
     }
 
     /// All was mounted again.
@@ -56,7 +56,7 @@ impl DiskBell {
         if self.is_open.get() {
             *self.returning.borrow_mut() = Some(contract.begin_return());
         }
-        self.ring();
+        self.notify();
     }
 
     pub(super) fn stop(&self) {

@@ -23,22 +23,24 @@ impl Node {
     /// Takes the disk away and brings it back, until the process ends or all is at peace.
     pub(super) async fn let_disk_return(self: Rc<Self>, life: Rc<Life>, link: Link) {
         while self.contract.trials() == Trials::Nodes {
-            let bell = life.bell.clone();
+            let signals = life.signals.clone();
             let serves = self.random.length(SERVES.0, SERVES.1);
-            let is_over = move || bell.is_over.get();
+            let is_over = move || signals.is_over.get();
             self.world.until_at_most(serves, is_over).await;
-            if life.bell.is_over.get() || self.contract.is_in_peace() {
+            if life.signals.is_over.get() || self.contract.is_in_peace() {
                 break;
             }
-            life.bell.must_leave.set(true);
-            life.bell.ring();
-            let bell = life.bell.clone();
-            self.world.until(move || bell.is_over.get() || bell.left.borrow().is_some()).await;
-            let Some(disk) = life.bell.left.take() else { break };
+            life.signals.must_leave.set(true);
+            life.signals.notify();
+            let signals = life.signals.clone();
+            self.world
+                .until(move || signals.is_over.get() || signals.left.borrow().is_some())
+                .await;
+            let Some(disk) = life.signals.left.take() else { break };
             let environment = self.world.environment(self.host);
             let _ = disk.close().within(&environment, CLOSE_MAX).await;
             self.world.sleep(self.random.length(AWAY.0, AWAY.1)).await;
-            if life.bell.is_over.get() {
+            if life.signals.is_over.get() {
                 break;
             }
             let Some(opened) = self.open_disk(&environment, &life).await else { break };
@@ -50,7 +52,7 @@ impl Node {
     /// Lends a disk that was opened again.
     async fn serve_disk(&self, life: &Life, link: &Link, opened: OpenedDisk) {
         let OpenedDisk { disk, spec, survivors } = opened;
-        let order = turn(&self.world, &life.bell).await;
+        let order = turn(&self.world, &life.signals).await;
         life.table.insert_disk(spec.id, disk.clone());
         let (bytes, kind) = (spec.capacity_bytes, SegmentKind::Disk);
         let offer = Offer { id: spec.id, bytes, kind, ..life.memory() };
@@ -59,8 +61,8 @@ impl Node {
         // Once: if the master does not answer, a heartbeat mounts it.
         self.mount_disk(life, link, &offer).await;
         let owned = OwnedDisk { id: spec.id, disk, found: survivors };
-        life.bell.returned.borrow_mut().push(owned);
-        life.bell.ring();
+        life.signals.returned.borrow_mut().push(owned);
+        life.signals.notify();
     }
 }
 
@@ -69,6 +71,6 @@ impl Life {
     pub(super) fn withdraw_disk(&self, id: perigee_schemas::Identity) {
         self.offers.borrow_mut().retain(|offer| offer.id != id);
         let disk = self.table.remove_disk(id);
-        self.bell.leaving.replace(disk);
+        self.signals.leaving.replace(disk);
     }
 }

@@ -41,7 +41,7 @@ impl Node {
         };
         life.has_moves.set(pong.has_moves);
         if pong.has_disk_work {
-            life.bell.ring();
+            life.signals.notify();
         }
         if pong.must_mount && self.mount_again(life, link, pong.epoch).await.is_none() {
             return REMOUNT_PAUSE;
@@ -81,7 +81,7 @@ impl Node {
         let mounted = link.ask(MessageKind::Mount, &wire::mount(life.client, &mounting)).await;
         if mounted.is_some() {
             life.ledger.mounted();
-            life.bell.note_mounted(&self.contract);
+            life.signals.note_mounted(&self.contract);
         }
         mounted
     }
