@@ -21,7 +21,6 @@ const FLAGS: &[Flag] =
     &[Flag::new("format", ValueKind::Text, "text", "text for people, json or csv for programs")
         .one_of(Format::WORDS)];
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool {
     name: "compare",
     program: Program {

@@ -32,7 +32,6 @@ const GET_GOAL: f64 = 0.8;
 /// What rows of an encrypted disk are held against.
 const NO_KEY: &str = "without a key";
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "disk", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {

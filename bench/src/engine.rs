@@ -57,7 +57,6 @@ const PROGRAM: Program = Program {
     tables: &[("Load", LOAD), ("Output", settings::OUTPUT)],
 };
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool {
     name: "engine",
     program: PROGRAM,

@@ -21,7 +21,6 @@ pub(crate) struct Machine {
     pub(crate) cpus: u64,
     /// Memory domains.
     pub(crate) numa_nodes: u64,
-    /// Memory in bytes.
     pub(crate) memory_bytes: u64,
     /// Release of the kernel.
     pub(crate) kernel: String,

@@ -71,7 +71,6 @@ const FLAGS: &[Flag] = &[
     settings::ANY_NOISE,
 ];
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool {
     name: "machine",
     program: Program {

@@ -65,7 +65,6 @@ const PROGRAM: Program = Program {
     tables: &[("Master", FLAGS), ("Output", settings::OUTPUT)],
 };
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool {
     name: "master",
     program: PROGRAM,

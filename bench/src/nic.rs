@@ -26,7 +26,6 @@ const RDMA: &str = "rdma";
 /// The name of both ends of a loopback run.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "nic", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {

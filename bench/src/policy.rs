@@ -26,7 +26,6 @@ mod ssd;
 #[cfg(test)]
 mod tests;
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "policy", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {

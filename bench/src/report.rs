@@ -52,7 +52,6 @@ impl Format {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Report {
-    /// [`FORMAT`].
     pub(crate) format: String,
     /// `nic`, `store`, `disk`, `engine`, `master`, `trace`, `policy` or `machine`.
     pub(crate) tool: String,
@@ -84,7 +83,6 @@ pub(crate) struct Report {
 pub(crate) struct Figure {
     /// What it is.
     pub(crate) name: String,
-    /// Its value.
     pub(crate) value: f64,
     /// What it counts.
     pub(crate) unit: FigureUnit,
@@ -127,7 +125,6 @@ impl Figure {
         }
     }
 
-    /// A ratio.
     pub(crate) fn ratio(name: &str, value: f64) -> Self {
         Self { name: name.to_owned(), value, unit: FigureUnit::Ratio, goal: None }
     }
@@ -150,7 +147,6 @@ impl Figure {
     }
 }
 
-/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FigureUnit {
@@ -259,7 +255,6 @@ pub(crate) struct Row {
     pub(crate) iterations: u64,
     /// The time they took.
     pub(crate) seconds: f64,
-    /// Operations per second.
     pub(crate) operations_per_second: f64,
     /// Bytes or keys per second.
     pub(crate) rate: Rate,

@@ -32,7 +32,6 @@ pub(crate) const READY: &str = "Cluster ready: ";
 /// Smallest blocks for which a copy is what a call should cost.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "store", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {

@@ -27,7 +27,6 @@ use settings::{EXAMPLES, PROGRAM, TraceSettings};
 mod replay;
 mod settings;
 
-/// The tool.
 pub(crate) const TOOL: Tool = Tool { name: "trace", program: PROGRAM, examples: EXAMPLES, run };
 
 fn run(run: Run<'_>) -> Result<(), BenchError> {

@@ -72,7 +72,6 @@ impl Programs {
         self.build_file(&source("tests/c_libraries/programs").join(format!("{name}.cpp")))
     }
 
-    /// Builds a text.
     #[track_caller]
     pub(crate) fn build_text(&self, name: &str, text: &str) -> PathBuf {
         let file = self.folder.path().join(format!("{name}.c"));

@@ -27,7 +27,6 @@ pub(crate) const STORE: Library =
     Library { name: "mooncake_store", package: "dataplane/c-store", header: "store_c.h" };
 
 impl Library {
-    /// The file.
     pub(crate) fn file(self) -> PathBuf {
         folder().join(format!("lib{}.so", self.name))
     }

@@ -100,7 +100,6 @@ impl MultiGet {
 }
 
 impl Memcached {
-    /// Connects.
     fn connect(address: SocketAddr) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;

@@ -15,7 +15,6 @@ use crate::limits::ANSWER_DEADLINE;
 use crate::load::drive::{Measured, Span, Step, Worker, drive};
 use crate::stop::Stop;
 
-/// Bytes of an answer.
 const ANSWER_BYTES: usize = 16;
 const NAME: &str = "ping-pong";
 

@@ -68,7 +68,6 @@ pub(crate) struct Latency {
     pub(crate) min_ns: u64,
     /// The longest.
     pub(crate) max_ns: u64,
-    /// The mean.
     pub(crate) mean_ns: f64,
     /// The standard deviation.
     pub(crate) stdev_ns: f64,

@@ -139,7 +139,6 @@ impl NicSettings {
         Ok(Selection::new(&self.device, None, &variable)?)
     }
 
-    /// The devices of `--device`.
     pub(super) fn named_devices(&self) -> Result<Vec<String>, BenchError> {
         if self.device.is_empty() {
             return Ok(Vec::new());

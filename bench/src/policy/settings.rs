@@ -72,7 +72,6 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench policy --trace t.jsonl --pools 6000 --ssd 60000",
 ];
 
-/// The size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum PoolSize {
     /// So many blocks.

@@ -7,7 +7,6 @@ const COLUMNS: &str = "tool,loopback,operation,nic,bytes,depth,threads,iteration
 rate_unit,rate_peak,rate_average,operations_per_second,corrupt,\
 min_ns,max_ns,mean_ns,stdev_ns,p50_ns,p75_ns,p90_ns,p95_ns,p99_ns,p99_9_ns,p99_99_ns,ratios";
 
-/// Columns of a latency.
 const LATENCY_COLUMNS: usize = 11;
 
 /// All rows, after a line with the names of the columns.

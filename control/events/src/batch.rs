@@ -12,7 +12,6 @@ use perigee_schemas::TenantId;
 use perigee_schemas::tenant::DEFAULT_TENANT;
 use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write_uint};
 
-/// An event as it is published.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PublishedEvent<'a> {
     /// A key changed.

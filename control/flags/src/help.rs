@@ -16,7 +16,6 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("version", "Name and version"),
 ];
 
-/// Text of `--help`.
 pub(crate) fn help_text(program: &Program) -> String {
     let mut text = format!("{}: {}\n\n", program.name, program.summary);
     wrap_into(&mut text, 0, &usage(program));
@@ -46,7 +45,6 @@ pub(crate) fn help_on(program: &Program, word: &str) -> String {
     text
 }
 
-/// Text of `--version`.
 pub(crate) fn version_text(program: &Program) -> String {
     let (name, version) = (program.name, program.version);
     format!("{name} version {version} (compatible with Mooncake {MOONCAKE_VERSION})\n")

@@ -162,7 +162,7 @@ impl ShardCounters {
 pub struct ShardGauges {
     /// Keys, unfinished puts included.
     pub keys: u64,
-    /// Soft-pinned keys.
+    /// Keys whose soft pin has not run out.
     pub soft_pinned_keys: u64,
     /// Unfinished puts and upserts.
     pub pending_puts: u64,
@@ -184,7 +184,7 @@ pub struct ShardGauges {
     pub ailing_disks: u64,
     /// Void copies on disks that their owners have not confirmed.
     pub tombstones: u64,
-    /// Copies on disks.
+    /// Replicas of this shard's keys that lie on disks.
     pub disk_copies: u64,
     /// Payload bytes of those.
     pub disk_bytes: u64,
@@ -209,7 +209,7 @@ pub struct SegmentGauges {
     pub segment: u32,
     /// Size of the share in bytes.
     pub capacity_bytes: u64,
-    /// Allocated bytes.
+    /// Bytes of the segment in use: payloads, footers and quarantined space.
     pub allocated_bytes: u64,
     /// Length in bytes of the longest extent that can be allocated: free, and memory that the owner
     /// has.

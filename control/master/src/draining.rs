@@ -23,7 +23,7 @@ const RULE: RetryRule = RetryRule {
 /// What a shard is to do for a drain job next.
 #[derive(Debug, Clone)]
 pub struct DrainOrder {
-    /// The job.
+    /// Identity of the drain job that the order belongs to.
     pub job: u128,
     /// Numbers of the segments that are to become empty.
     pub sources: Arc<[u32]>,

@@ -263,7 +263,7 @@ pub const REMOVAL_KEEPERS_MAX: usize = 3;
 /// Removed keys of earlier lives of the master that a shard remembers...
 pub const REMOVED_KEYS_MAX: usize = 131_072;
 
-/// ... and removals by pattern.
+/// Most removals by pattern that are kept for them.
 pub const REMOVED_PATTERNS_MAX: usize = 256;
 
 /// Milliseconds from the mount of a segment in which calls wait for what its owner announces.

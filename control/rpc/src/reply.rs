@@ -18,7 +18,7 @@ pub struct Location {
     pub status: u8,
     /// First byte of the extent in the segment.
     pub offset: u64,
-    /// Payload bytes.
+    /// Length of the object, without its footer.
     pub payload_bytes: u64,
     /// Number the master gave this allocation.
     pub generation: u64,

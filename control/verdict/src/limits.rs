@@ -4,13 +4,13 @@
 pub const HOSTS_MAX: usize = 1024;
 /// Hosts that report from one address: more than the pods of a host.
 pub const HOSTS_PER_ADDRESS_MAX: usize = 64;
-/// NICs of a report.
+/// Most NICs of one report; further ones are refused.
 pub const REPORTED_NICS_MAX: usize = 64;
 /// Addresses of a NIC.
 pub const ADDRESSES_MAX: usize = 16;
-/// Links of a report.
+/// Most links of one report; further ones are refused.
 pub const REPORTED_LINKS_MAX: usize = 256;
-/// Suspects of a report.
+/// Most suspects of one report; further ones are refused.
 pub const REPORTED_SUSPECTS_MAX: usize = 64;
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;

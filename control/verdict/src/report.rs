@@ -12,11 +12,11 @@ use std::net::IpAddr;
 pub struct AgentReport {
     /// Name of the host.
     pub host: String,
-    /// Its NICs.
+    /// NICs of the host, with their addresses.
     pub nics: Vec<ReportedNic>,
     /// Connections to others.
     pub links: Vec<ReportedLink>,
-    /// Its suspects.
+    /// What the agent of the host names as slow.
     pub suspects: Vec<ReportedSuspect>,
     /// Where other hosts find the agent; none if only its own host does.
     #[serde(default)]
@@ -26,9 +26,9 @@ pub struct AgentReport {
 /// A NIC and its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportedNic {
-    /// Its name.
+    /// Name of the interface or RDMA device.
     pub name: String,
-    /// Its addresses.
+    /// IP addresses that peers may use for it.
     pub addresses: Vec<IpAddr>,
     /// The switch it hangs on, if that is known.
     #[serde(default)]

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(crate) const TEXT_WORDS: usize = (DISK_PATH_BYTES + DISK_REASON_BYTES + DISK_STATE_BYTES) / 8;
 const NUMBERS: usize = 8;
 const TIMES: usize = LATENCY_BUCKETS + 1;
-/// Words of a disk.
 pub(crate) const DISK_WORDS: usize = TEXT_WORDS + NUMBERS + 2 * TIMES;
 
 /// A disk in the page. The number is odd while it is written, and 0 where there is none.

@@ -4,7 +4,6 @@
 use crate::limits::{FRESH_MARK_MS, MARKS, SLOW_CLASSES};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a mark.
 pub(crate) const MARK_WORDS: usize = 23;
 
 /// A mark in the page. The number is odd while it is written, and twice the count of marks up to

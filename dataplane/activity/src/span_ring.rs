@@ -4,7 +4,6 @@
 use crate::limits::SPANS;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of a span.
 pub(crate) const SPAN_WORDS: usize = 31;
 
 /// A span in the page. The number is odd while it is written, and twice the count of spans up to

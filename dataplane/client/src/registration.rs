@@ -29,7 +29,7 @@ impl MemoryRegistration {
         Self { memory: memory.clone(), holder }
     }
 
-    /// The memory.
+    /// The registered memory, which the caller may read and write.
     #[must_use]
     pub fn memory(&self) -> &CacheMemory {
         &self.memory

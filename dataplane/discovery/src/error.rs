@@ -20,17 +20,17 @@ pub enum DocumentError {
     /// A field holds more than is allowed.
     #[error("{field} has {found}, more than the {limit} that are allowed")]
     TooLarge {
-        /// The field.
+        /// Name of the field in the document.
         field: &'static str,
         /// What it has: bytes or entries.
         found: usize,
-        /// The limit.
+        /// Most that is allowed.
         limit: usize,
     },
     /// A required text is empty.
     #[error("{field} is empty")]
     Empty {
-        /// The field.
+        /// Name of the field in the document.
         field: &'static str,
     },
     /// A buffer reaches past the end of the address space.
@@ -50,7 +50,7 @@ pub enum HandshakeError {
     /// The peer's name has no address.
     #[error("Name of peer {peer} cannot be resolved: {reason}")]
     Unresolved {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// What the resolver says.
         reason: String,
@@ -60,7 +60,7 @@ pub enum HandshakeError {
         "Peer {peer} cannot be reached: {reason}; check that it runs and that the port is open"
     )]
     Unreachable {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// What kind of answer the kernel gave.
         kind: std::io::ErrorKind,
@@ -70,7 +70,7 @@ pub enum HandshakeError {
     /// The connection broke.
     #[error("Peer {peer} broke off the handshake: {reason}")]
     Broken {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// What happened.
         reason: String,
@@ -78,7 +78,7 @@ pub enum HandshakeError {
     /// The peer did not answer in time.
     #[error("Peer {peer} did not answer within {deadline:?}")]
     Deadline {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// The time it had.
         deadline: Duration,
@@ -86,7 +86,7 @@ pub enum HandshakeError {
     /// The peer answered that it will not.
     #[error("Peer {peer} refused: {reason}")]
     Refused {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// Its words.
         reason: String,
@@ -97,7 +97,7 @@ pub enum HandshakeError {
     /// The answer is a frame, but not one that fits the question.
     #[error("Peer {peer} sent an unusable answer: {error}")]
     Answer {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// What is wrong with it.
         error: DocumentError,
@@ -116,7 +116,7 @@ pub enum HandshakeFrameError {
     TooLong {
         /// Length announced.
         bytes: u64,
-        /// The limit.
+        /// Most that is allowed.
         limit: usize,
     },
     /// No content.
@@ -168,7 +168,7 @@ pub enum DiscoveryError {
         "Name {name} is taken by a running engine at {holder}; give this one another local name or port"
     )]
     NameTaken {
-        /// The name.
+        /// Name under which the engine is registered.
         name: String,
         /// `host:port` of the engine that answered.
         holder: String,
@@ -179,7 +179,7 @@ pub enum DiscoveryError {
          name, or remove that entry if the engine is gone for good"
     )]
     NameUnclear {
-        /// The name.
+        /// Name under which the engine is registered.
         name: String,
         /// `host:port` that is registered.
         holder: String,
@@ -208,7 +208,7 @@ pub enum DiscoveryError {
         "No port from {first} to {last} is free on {address}; widen MC_MIN_RPC_PORT and MC_MAX_RPC_PORT"
     )]
     NoFreePort {
-        /// Address.
+        /// Address that cannot be listened on, `IP:PORT`.
         address: String,
         /// First port tried.
         first: u16,

@@ -147,7 +147,6 @@ impl NotifyMessage {
     }
 }
 
-/// Answer to a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProbeAnswer {
     pub(crate) status: String,

@@ -40,7 +40,7 @@ pub enum EngineError {
     /// The host name of a peer does not resolve.
     #[error("Peer {peer} has no address: {reason}")]
     Resolve {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// What the resolver said.
         reason: String,
@@ -53,7 +53,7 @@ pub enum EngineError {
         "Peer {peer} refused {bytes} bytes at {address:#x}: they do not lie in one buffer registered there"
     )]
     RemoteAddress {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// First remote byte.
         address: u64,
@@ -66,7 +66,7 @@ pub enum EngineError {
          only, without any right, or not mapped any more; map it writable, or write elsewhere"
     )]
     ReadOnly {
-        /// The peer.
+        /// Name of the peer, as the caller wrote it.
         peer: String,
         /// First remote byte.
         address: u64,
@@ -87,7 +87,7 @@ pub enum EngineError {
     TooMany {
         /// What there is too much of.
         what: &'static str,
-        /// The limit.
+        /// Most that there may be.
         limit: usize,
         /// What to do.
         remedy: &'static str,

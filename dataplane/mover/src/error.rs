@@ -13,7 +13,7 @@ pub enum PeerError {
     /// It cannot be reached.
     #[error("Peer {peer} cannot be reached: {reason}")]
     Unreachable {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// What the kernel or the peer said.
         reason: String,
@@ -23,7 +23,7 @@ pub enum PeerError {
         "No socket for a connection to peer {peer}: {reason}; raise the limit of open files (ulimit -n)"
     )]
     NoSocket {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// What the kernel said.
         reason: String,
@@ -31,7 +31,7 @@ pub enum PeerError {
     /// The connection broke during a transfer: bytes may still arrive.
     #[error("Connection to peer {peer} broke: {reason}")]
     Broken {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// What happened.
         reason: String,
@@ -39,7 +39,7 @@ pub enum PeerError {
     /// Its host does not answer any more, in the middle of a transfer: bytes may still arrive.
     #[error("Peer {peer} has vanished: {reason}")]
     Vanished {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// What the kernel said.
         reason: String,
@@ -47,7 +47,7 @@ pub enum PeerError {
     /// A transfer did not finish in time.
     #[error("Peer {peer} did not finish within {deadline:?}")]
     Deadline {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// The time it had.
         deadline: Duration,
@@ -57,13 +57,13 @@ pub enum PeerError {
         "Peer {peer} has restarted: exchange buffer addresses with it again, then repeat the transfer"
     )]
     Restarted {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
     },
-    /// It refused.
+    /// The peer answered with a status other than success.
     #[error("Peer {peer} refused: {status}")]
     Refused {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
         /// Its verdict.
         status: Status,
@@ -71,7 +71,7 @@ pub enum PeerError {
     /// The bytes changed on the way.
     #[error("Bytes from or to peer {peer} arrived damaged")]
     Damaged {
-        /// The peer.
+        /// Endpoint of the peer, `HOST:PORT` or a name.
         peer: String,
     },
     /// The kernel cannot reach the caller's memory.

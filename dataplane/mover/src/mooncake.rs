@@ -12,7 +12,6 @@ use perigee_schemas::{Direction, Status};
 
 /// Bytes of a request's header.
 pub(crate) const HEADER_BYTES: usize = 24;
-/// Bytes of a status.
 pub(crate) const STATUS_BYTES: usize = 8;
 const _: () = assert!(HEADER_BYTES == 3 * size_of::<u64>() && STATUS_BYTES == size_of::<u64>());
 /// "MCTV", the high half of every status.

@@ -190,7 +190,6 @@ pub(crate) fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> 
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// As [`invalid`], with a text.
 pub(crate) fn invalid_text(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }

@@ -27,7 +27,7 @@ pub enum NodeError {
         waited: Duration,
         /// The last obstacle.
         reason: String,
-        /// Its status.
+        /// Status with which the master refused.
         status: Status,
     },
     /// The HTTP port cannot be listened on.

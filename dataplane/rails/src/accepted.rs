@@ -14,7 +14,6 @@ use std::time::Duration;
 pub(crate) struct AcceptedKey {
     /// Epoch of the peer.
     pub(crate) epoch: u64,
-    /// Its shard.
     pub(crate) shard: u32,
     /// The shard's lane to us.
     pub(crate) lane: u32,

@@ -94,7 +94,7 @@ pub struct ProofDescriptor {
 pub struct EndpointOffer {
     /// Who offers.
     pub name: String,
-    /// Its epoch.
+    /// Epoch of the peer: it changes when its process restarts.
     pub epoch: u64,
     /// The epoch the other side is expected to have.
     pub peer_epoch: u64,

@@ -15,7 +15,7 @@ const SECTOR_BYTES: usize = 512;
 /// One request about a file, with the memory it needs.
 #[derive(Debug)]
 pub struct FileOperation {
-    /// The file.
+    /// Open file that is read or written.
     pub file: FileHandle,
     /// What is asked.
     pub work: FileWork,

@@ -44,7 +44,7 @@ impl MooncakeEffect {
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MooncakeVariable {
-    /// Its name.
+    /// Name of the environment variable.
     pub name: &'static str,
     /// Title of its group.
     pub group: &'static str,

@@ -4,7 +4,7 @@
 /// A variable of the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the environment variable.
     pub name: &'static str,
     /// What may be written, as the end of "write ...".
     pub allowed: &'static str,

@@ -113,7 +113,6 @@ impl Platter {
         (first, self.encoded(log, batch.sequence, first, bytes_of(batch, objects)))
     }
 
-    /// Writes a batch.
     pub(crate) fn write_batch(&mut self, log: &Log, batch: &PlacedBatch, objects: &[NewObject]) {
         let (offset, blocks) = self.blocks_of(log, batch, objects);
         self.write(batch.slot, offset, &blocks);

@@ -63,7 +63,7 @@ impl CallerRange {
 /// One object to store: its payload is the concatenation of the pieces.
 #[derive(Clone, Debug)]
 pub struct PutRequest<'a> {
-    /// The key.
+    /// Key of the object, in the tenant of the client.
     pub key: &'a str,
     /// Where the payload lies, in order.
     pub pieces: &'a [CallerRange],
@@ -74,7 +74,7 @@ pub struct PutRequest<'a> {
 /// One object to read whole: its payload is spread over the pieces in order.
 #[derive(Clone, Debug)]
 pub struct GetRequest<'a> {
-    /// The key.
+    /// Key of the object, in the tenant of the client.
     pub key: &'a str,
     /// Where the payload goes; room for less than the object is an error, more is allowed.
     pub pieces: &'a [CallerRange],
@@ -83,7 +83,7 @@ pub struct GetRequest<'a> {
 /// One range of an object to read.
 #[derive(Clone, Debug)]
 pub struct RangeRequest<'a> {
-    /// The key.
+    /// Key of the object, in the tenant of the client.
     pub key: &'a str,
     /// First byte of the object to read.
     pub source_offset: u64,

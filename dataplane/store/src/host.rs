@@ -6,7 +6,6 @@ use perigee_schemas::Identity;
 use perigee_settings::SettingError;
 use std::net::{IpAddr, SocketAddr};
 
-/// A random identity.
 pub(crate) fn random_identity() -> Result<Identity, StoreError> {
     let number = || getrandom::u64().map_err(|error| StoreError::System(error.to_string()));
     Ok(Identity::from_halves(number()?, number()?))

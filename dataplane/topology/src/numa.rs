@@ -12,7 +12,7 @@ const REMOTE_DISTANCE: u32 = 20;
 /// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumaNode {
-    /// Its number.
+    /// Number of the node in `/sys/devices/system/node`.
     pub number: u32,
     /// Its processors; empty for a node of memory only.
     pub cpus: Vec<u32>,

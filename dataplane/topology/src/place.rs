@@ -12,7 +12,7 @@ use crate::roots::Folder;
 pub struct PciAddress {
     /// Domain (segment group).
     pub domain: u32,
-    /// Bus.
+    /// PCI bus, 0 to 255.
     pub bus: u8,
     /// Device on the bus.
     pub device: u8,

@@ -32,7 +32,7 @@ pub enum LinkLayer {
 /// One port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdmaPort {
-    /// Number, from 1.
+    /// Number of the port on its device, from 1.
     pub number: u8,
     /// Whether it carries data.
     pub state: PortState,

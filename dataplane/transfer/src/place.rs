@@ -27,11 +27,11 @@ pub struct SegmentAddress {
 /// One replica of an object.
 #[derive(Clone, Debug)]
 pub struct ReplicaAddress {
-    /// Its segment.
+    /// Segment in which the bytes lie.
     pub segment: Arc<SegmentAddress>,
     /// First byte of the extent.
     pub offset: u64,
-    /// Payload bytes.
+    /// Length of the object, without its footer.
     pub payload_bytes: u64,
     /// Number the master gave this allocation.
     pub generation: u64,

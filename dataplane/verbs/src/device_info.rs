@@ -30,7 +30,7 @@ pub struct DeviceInfo {
 /// What a device allows at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Queue pairs.
+    /// Queue pairs of the device.
     pub queue_pairs: u32,
     /// Work requests waiting on one queue pair.
     pub send_entries: u32,
@@ -38,7 +38,7 @@ pub struct DeviceLimits {
     pub pieces: u32,
     /// Completions in one queue.
     pub completion_entries: u32,
-    /// Regions.
+    /// Memory regions of the device.
     pub regions: u32,
     /// Bytes of one region.
     pub region_bytes: u64,

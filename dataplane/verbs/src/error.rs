@@ -27,7 +27,7 @@ pub enum VerbsError {
     /// The device has no such port.
     #[error("{device} has ports 1 to {ports}, not {port}")]
     UnknownPort {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// As asked for.
         port: u8,
@@ -40,7 +40,7 @@ pub enum VerbsError {
          or pass the device into the container"
     )]
     Permission {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// EACCES or EPERM, or ENOENT where a container lacks the device's file.
         errno: Errno,
@@ -52,7 +52,7 @@ pub enum VerbsError {
         format_bytes(*bytes), format_bytes(*limit_bytes)
     )]
     LockedMemory {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// What was to be registered.
         bytes: u64,
@@ -65,9 +65,9 @@ pub enum VerbsError {
          regions, or raise the limit of locked memory (`ulimit -l unlimited`)"
     )]
     OutOfMemory {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
-        /// The call.
+        /// The call of libibverbs that failed.
         call: &'static str,
     },
     /// The pages cannot be pinned for writing.
@@ -76,7 +76,7 @@ pub enum VerbsError {
          of a disk file; use anonymous memory, a memfd, tmpfs or huge pages, or register it for reading only"
     )]
     NotPinnable {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// First byte.
         address: u64,
@@ -86,7 +86,7 @@ pub enum VerbsError {
     /// The device or its driver does not do it.
     #[error("{device} does not support {what}")]
     Unsupported {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// The feature.
         what: &'static str,
@@ -94,7 +94,7 @@ pub enum VerbsError {
     /// More than the device, or this crate, allows.
     #[error("{device}: {what} is {asked}, at most {limit} is possible")]
     TooMuch {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// What was asked for.
         what: &'static str,
@@ -106,7 +106,7 @@ pub enum VerbsError {
     /// Empty memory, or an address range that wraps around.
     #[error("{device}: {bytes} B at {address:#x} is not a range of memory")]
     BadRange {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// First byte.
         address: u64,
@@ -118,13 +118,13 @@ pub enum VerbsError {
         "{device} has no usable GID: give its network interface an address and bring the link up"
     )]
     NoGid {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
     },
     /// A GID index was forced that is not in the table.
     #[error("{device} has no GID {index} ({variable}); it has {}", list(known))]
     UnknownGid {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// As forced.
         index: u32,
@@ -136,7 +136,7 @@ pub enum VerbsError {
     /// The send queue is full: take completions first.
     #[error("{device}: the send queue of queue pair {queue_pair} is full; take completions first")]
     QueueFull {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// Its number.
         queue_pair: u32,
@@ -144,11 +144,11 @@ pub enum VerbsError {
     /// Not connected yet, connected twice, or failed.
     #[error("{device}: queue pair {queue_pair} is {state:?}, which does not allow {call}")]
     WrongState {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// Its number.
         queue_pair: u32,
-        /// Its state.
+        /// State in which the call is not allowed.
         state: crate::pair_state::QueuePairState,
         /// What was tried.
         call: &'static str,
@@ -158,7 +158,7 @@ pub enum VerbsError {
         "{device} is gone ({call} failed with {errno}); its rail stays down until it is opened again"
     )]
     DeviceLost {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// The call that noticed.
         call: &'static str,
@@ -168,7 +168,7 @@ pub enum VerbsError {
     /// Any other failure of a call.
     #[error("{device}: {call} failed with {errno}")]
     Call {
-        /// Device.
+        /// Name of the device, as in `/sys/class/infiniband`.
         device: String,
         /// The verb, as libibverbs calls it.
         call: &'static str,

@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub host: String,
     /// Version of the agent.
     pub version: String,
-    /// NICs.
+    /// Ports of the NICs that are watched.
     pub nics: Vec<NicSeries>,
     /// What our processes moved.
     pub flows: Vec<FlowSeries>,
@@ -83,7 +83,7 @@ impl Snapshot {
 /// A NIC's port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NicSeries {
-    /// Device.
+    /// Name of the interface, RDMA device or disk in the kernel.
     pub device: String,
     /// Port of an RDMA device; 1 for an interface.
     pub port: u8,
@@ -103,7 +103,7 @@ pub struct NicSeries {
     pub receive_bytes: u64,
     /// Bytes sent.
     pub transmit_bytes: u64,
-    /// Packets received.
+    /// Packets received, as the kernel or the port counts.
     pub receive_packets: u64,
     /// Packets sent.
     pub transmit_packets: u64,
@@ -128,11 +128,11 @@ fn yes() -> bool {
 pub struct FlowSeries {
     /// NIC or disk; empty for memory.
     pub device: String,
-    /// Route.
+    /// How the bytes travelled, as the label `route` says.
     pub route: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// Number of the shard, or `caller`.
     pub shard: String,
@@ -281,7 +281,7 @@ pub struct ProgramSeries {
 pub struct DropSeries {
     /// The kernel's word for it.
     pub reason: String,
-    /// Packets.
+    /// Packets dropped for it.
     pub packets: u64,
 }
 
@@ -292,13 +292,13 @@ pub struct BlockSeries {
     pub device: String,
     /// `read`, `write` or `other`.
     pub direction: String,
-    /// Bytes.
+    /// Bytes of finished requests.
     pub bytes: u64,
     /// Requests under way.
     pub depth: u64,
     /// Time before the device got them.
     pub queue: Distribution,
-    /// Time in the device.
+    /// From the start of a request in the device to its end.
     pub device_time: Distribution,
 }
 
@@ -307,7 +307,7 @@ pub struct BlockSeries {
 pub struct DiskSeries {
     /// Process.
     pub pid: u32,
-    /// Its program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// The folder that its user has named.
     pub path: String,
@@ -336,7 +336,7 @@ pub struct DiskSeries {
 /// io_uring requests of a program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UringSeries {
-    /// Program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// From submission to completion; a sample.
     pub latency: Distribution,
@@ -345,11 +345,11 @@ pub struct UringSeries {
 /// Threads of one name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskSeries {
-    /// Program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// Name of the threads.
     pub thread: String,
-    /// Threads.
+    /// Threads that bear the name now.
     pub threads: u64,
     /// Ready but without a core.
     pub run_queue: Distribution,
@@ -362,15 +362,15 @@ pub struct TaskSeries {
 pub struct BatchSeries {
     /// NIC.
     pub device: String,
-    /// Peer.
+    /// Host of the peer, without a port.
     pub peer: String,
-    /// Tenant.
+    /// Tenant whose objects were moved.
     pub tenant: String,
-    /// Route.
+    /// How the bytes travelled, as the label `route` says.
     pub route: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Operations.
+    /// Requests in these batches.
     pub operations: u64,
     /// Payload bytes.
     pub bytes: u64,
@@ -398,25 +398,25 @@ pub struct SlowBatchEntry {
     pub ended_ms: u64,
     /// Process.
     pub pid: u32,
-    /// Its program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// NIC.
     pub device: String,
-    /// Peer.
+    /// Host of the peer, without a port.
     pub peer: String,
-    /// Tenant.
+    /// Tenant whose objects were moved.
     pub tenant: String,
-    /// Route.
+    /// How the bytes travelled, as the label `route` says.
     pub route: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Operations.
+    /// Requests in these batches.
     pub operations: u64,
     /// Payload bytes.
     pub bytes: u64,
     /// Status code; 0 when all went well.
     pub status: i32,
-    /// In the queue.
+    /// Nanoseconds in the queue of this process.
     pub queue_ns: u64,
     /// On the wire without the peer's part.
     pub wire_ns: u64,
@@ -431,7 +431,7 @@ pub struct SlowBatchEntry {
 pub struct ProcessSeries {
     /// Number, as this agent's namespace counts.
     pub pid: u32,
-    /// Program.
+    /// File name of the program, as its activity page says.
     pub program: String,
 }
 

@@ -36,7 +36,7 @@ pub struct BlockReading {
 pub struct DropReading {
     /// The kernel's name of the reason, in lower case.
     pub reason: String,
-    /// Packets.
+    /// Packets dropped since the probes were loaded.
     pub packets: u64,
 }
 

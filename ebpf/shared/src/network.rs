@@ -33,7 +33,7 @@ pub struct GroupKey {
 pub struct NicTotals {
     /// Bytes received, link headers included as the kernel's counters do.
     pub receive_bytes: u64,
-    /// Packets received.
+    /// Packets received; one that GRO has merged counts as its segments.
     pub receive_packets: u64,
     /// Bytes sent; a large segment counts with the headers of each packet it becomes.
     pub transmit_bytes: u64,

@@ -22,7 +22,7 @@ pub struct MeshHost {
 /// A NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicFacts {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Largest frame that it is set to, without the link's header.
     pub mtu: u32,

@@ -6,7 +6,6 @@ use crate::readings::{LinkReadings, LoadRate};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 
-/// A request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum MeshRequest {
@@ -24,7 +23,6 @@ pub(crate) enum MeshRequest {
     Counts,
 }
 
-/// An answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum MeshAnswer {

@@ -21,7 +21,7 @@ pub struct LinkReadings {
     pub round_trip_p99_ns: u64,
     /// Bandwidth from one end to the other; `None` if it was not measured.
     pub there: Option<LoadRate>,
-    /// And back.
+    /// The same in the other direction, if it was measured.
     pub back: Option<LoadRate>,
     /// Segments of the load sent, and sent again, both directions.
     pub segments: u64,

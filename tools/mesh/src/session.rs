@@ -60,7 +60,6 @@ impl MeshSession {
         thread.spawn(answer)
     }
 
-    /// Ends it.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }

@@ -1,6 +1,5 @@
 //! How a connection begins: a greeting of 64 bytes, then a READY command with the socket's type.
 
-/// Bytes of a greeting.
 pub(crate) const GREETING_BYTES: usize = 64;
 /// Where the version is, and the name of the security mechanism.
 const VERSION_AT: usize = 10;

@@ -12,7 +12,7 @@ use perigee_schemas::{Identity, Status, master};
 /// How one demotion went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedDemotion<'a> {
-    /// The key.
+    /// Key of the object, with its tenant in front.
     pub key: &'a str,
     /// Generation of the source; names the demotion.
     pub generation: u64,
@@ -25,13 +25,13 @@ pub struct EndedDemotion<'a> {
 /// An object that a disk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundCopy<'a> {
-    /// The key.
+    /// Key of the object, with its tenant in front.
     pub key: &'a str,
     /// Its group; empty for none.
     pub group: &'a str,
     /// Generation of the memory it was written from.
     pub generation: u64,
-    /// Payload bytes.
+    /// Length of the object, without its footer.
     pub payload_bytes: u64,
     /// CRC-32C of the payload.
     pub checksum: u32,

@@ -11,7 +11,7 @@ use perigee_schemas::{Status, master};
 /// How one move went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedMove<'a> {
-    /// The key.
+    /// Key of the object, with its tenant in front.
     pub key: &'a str,
     /// Generation of the copy's place; names the move.
     pub generation: u64,

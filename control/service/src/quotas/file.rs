@@ -57,7 +57,6 @@ pub(super) struct TenantQuota {
     pub(super) bytes: u64,
 }
 
-/// A file of quotas.
 #[derive(Debug)]
 pub(super) struct QuotaFile {
     path: PathBuf,

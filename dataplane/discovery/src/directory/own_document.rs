@@ -57,7 +57,6 @@ impl OwnDocument {
         *self.lock() = LastDocument { document: Some(Arc::new(document)), is_stale: false };
     }
 
-    /// The document.
     pub(super) fn document(&self) -> Option<Arc<SegmentDocument>> {
         let mut known = self.lock();
         if std::mem::take(&mut known.is_stale)

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const SECONDS_PER_DAY: u64 = 86_400;
 /// Days of 400 Gregorian years, after which the calendar repeats.
 const DAYS_PER_CYCLE: u64 = 146_097;
-/// Days from 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE_EPOCH: u64 = 719_468;
 
 pub(super) fn now() -> String {

@@ -38,7 +38,7 @@ pub enum BufferError {
     /// No buffer is registered at an address.
     #[error("No buffer is registered at {address:#x}; pass the address it was registered with")]
     NotRegistered {
-        /// The address.
+        /// Address that the caller passed.
         address: u64,
     },
     /// Operations still use a buffer; it takes no new ones.

@@ -62,7 +62,7 @@ pub enum RendezvousError {
         crate::limits::ABSTRACT_NAME_BYTES_MAX
     )]
     Name {
-        /// The name.
+        /// Name in the abstract namespace, without its leading zero byte.
         name: String,
     },
     /// The socket failed.

@@ -15,7 +15,7 @@ pub enum SegmentError {
         format_bytes(SEGMENT_BYTES_MAX)
     )]
     Size {
-        /// Bytes asked for.
+        /// Size that the caller asked for.
         asked_bytes: u64,
     },
     /// More than can be had without swapping, or than the control group has left.
@@ -25,7 +25,7 @@ pub enum SegmentError {
         format_bytes(*asked_bytes), format_bytes(*available_bytes)
     )]
     NotAvailable {
-        /// Bytes asked for.
+        /// Size that the caller asked for.
         asked_bytes: u64,
         /// Bytes available on the host or in the control group, whichever is less.
         available_bytes: u64,
@@ -37,7 +37,7 @@ pub enum SegmentError {
         format_bytes(*asked_bytes), format_bytes(*available_bytes)
     )]
     Memory {
-        /// Bytes asked for.
+        /// Size that the caller asked for.
         asked_bytes: u64,
         /// Bytes the kernel calls available, 0 if it does not say.
         available_bytes: u64,
@@ -64,9 +64,9 @@ pub enum SegmentError {
         offset: u64,
         /// Bytes asked for.
         bytes: u64,
-        /// Bytes of the file.
+        /// Size of the file.
         file_bytes: u64,
-        /// Bytes of a page.
+        /// Size of a page of that file system.
         page_bytes: usize,
     },
     /// The range, or a part of it, is a segment already, of this process or another.
@@ -135,7 +135,7 @@ pub enum SegmentWarning {
         format_bytes(*bytes), format_bytes(*asked_bytes)
     )]
     Cut {
-        /// Bytes asked for.
+        /// Size that the caller asked for.
         asked_bytes: u64,
         /// Bytes of the segment.
         bytes: u64,
@@ -171,7 +171,7 @@ pub enum MapError {
     Length {
         /// Bytes announced by the peer.
         announced_bytes: u64,
-        /// Bytes of the file.
+        /// Size of the file.
         file_bytes: u64,
     },
 }

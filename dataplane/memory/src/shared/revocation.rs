@@ -20,7 +20,6 @@ pub use words::CopyPermit;
 /// Number of the revocation page among the segments of a message; no segment has it.
 pub(crate) const PAGE_ID: u128 = 0;
 
-/// Bytes of a page.
 const PAGE_BYTES: u64 = 4096;
 const _: () = assert!(size_of::<Words>() as u64 <= PAGE_BYTES);
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 /// The bounds of one blocking call.
 #[derive(Clone, Copy)]
 pub(super) struct CallBounds<'a> {
-    /// The peer.
     pub(super) peer: &'a ReachedPeer,
     /// Of this process.
     pub(super) identity: Identity,

@@ -34,7 +34,6 @@ pub(super) struct ShardConnection<E: Environment> {
     open: Option<GreetedConnection<E>>,
 }
 
-/// A greeted connection.
 struct GreetedConnection<E: Environment> {
     frames: Frames<E>,
     /// Of the NIC that it goes through.

@@ -23,7 +23,7 @@ impl PeerHandle {
         &self.record.name
     }
 
-    /// Its epoch.
+    /// Number that tells this run of the process from the next.
     pub fn epoch(&self) -> u64 {
         self.record.epoch
     }

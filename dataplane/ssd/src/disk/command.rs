@@ -23,7 +23,7 @@ pub struct Outgoing {
 pub struct VoidCopy {
     /// Hash that it was written under.
     pub hash: u128,
-    /// Its generation.
+    /// Generation of the copy, as the master allocated it.
     pub generation: u64,
 }
 

@@ -26,7 +26,7 @@ pub enum OpenError {
     /// A folder must be left alone.
     #[error("{folder}: {source}", folder = folder.display())]
     Superblock {
-        /// The folder.
+        /// Folder that the user has named for the disk.
         folder: PathBuf,
         /// Why.
         source: SuperblockError,

@@ -58,11 +58,11 @@ impl fmt::Debug for DiskOptions {
 pub struct DiskSpec {
     /// Its identity, which stays.
     pub id: Identity,
-    /// Its folder.
+    /// Folder that holds the superblock and the segments.
     pub folder: PathBuf,
     /// Most bytes of its segments.
     pub capacity_bytes: u64,
-    /// Bytes of a segment.
+    /// Size of a segment of the log, 16 MiB to 1 GiB.
     pub segment_bytes: u32,
     /// The first segment that can be read.
     pub oldest: u32,

@@ -11,7 +11,7 @@ pub struct NewObject {
     pub hash: u128,
     /// The generation that its image ends with.
     pub generation: u64,
-    /// Bytes of its payload.
+    /// Length of the object, without sums and generation.
     pub payload_bytes: u32,
     /// CRC-32C of its payload.
     pub checksum: u32,
@@ -24,7 +24,6 @@ pub struct NewObject {
 }
 
 impl NewObject {
-    /// Bytes of its entry.
     pub(crate) fn entry_bytes(&self) -> usize {
         Entry::bytes_with(&self.labels)
     }
@@ -75,7 +74,7 @@ pub struct PlacedBatch {
 pub struct Written {
     /// Hash of tenant and key.
     pub hash: u128,
-    /// Its generation.
+    /// Generation of the copy, as the master allocated it.
     pub generation: u64,
     /// Where it is.
     pub address: DiskAddress,

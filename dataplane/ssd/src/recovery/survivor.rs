@@ -8,11 +8,11 @@ use perigee_schemas::disk_address::DiskAddress;
 pub struct Survivor {
     /// Hash of tenant and key.
     pub hash: u128,
-    /// Its generation.
+    /// Generation of the copy, as the master allocated it.
     pub generation: u64,
     /// Where it is.
     pub address: DiskAddress,
-    /// Bytes of its payload.
+    /// Length of the object, without sums and generation.
     pub payload_bytes: u32,
     /// CRC-32C of its payload.
     pub checksum: u32,

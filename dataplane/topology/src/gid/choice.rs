@@ -9,7 +9,7 @@ use super::entry::{GidEntry, GidType};
 /// An entry with its place in the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankedGid {
-    /// The entry.
+    /// GID with its index, type and interface.
     pub entry: GidEntry,
     /// Why it stands where it stands, for people.
     pub reason: String,

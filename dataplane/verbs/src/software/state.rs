@@ -57,7 +57,6 @@ pub(super) struct PairState {
     pub(super) received: u64,
 }
 
-/// A completion queue.
 #[derive(Debug)]
 pub(super) struct CompletionQueueState {
     pub(super) entries: u32,

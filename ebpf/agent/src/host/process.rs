@@ -15,7 +15,6 @@ const THREAD_PREFIX: &str = "perigee-";
 /// It only looks whether the others still run: what it waits for delays no byte.
 const WATCHDOG: &str = "perigee-watch";
 
-/// A process of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OurProcess {
     pub(crate) pid: u32,

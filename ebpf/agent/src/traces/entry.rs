@@ -23,7 +23,7 @@ pub struct SpanEntry {
     pub host: String,
     /// Process.
     pub pid: u32,
-    /// Its program.
+    /// File name of the program, as its activity page says.
     pub program: String,
     /// NIC; empty for copies in memory.
     pub device: String,

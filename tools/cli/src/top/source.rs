@@ -4,7 +4,6 @@ use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use perigee_agent::{AgentOptions, Collector, Snapshot};
 
-/// A source of snapshots.
 pub(super) enum SnapshotSource {
     /// Asks an agent.
     Agent(AskedAgent),
