@@ -16,7 +16,12 @@ pub(crate) struct SegmentAddresses {
 impl SegmentAddresses {
     /// The address of each segment of a reply, in order.
     pub(crate) fn of(&self, views: &[ReplySegment]) -> Vec<Arc<SegmentAddress>> {
-        views.iter().map(|view| self.one(view)).collect()
+        let found: Vec<Arc<SegmentAddress>> = views.iter().map(|view| self.one(view)).collect();
+        let is_of = |(found, view): (&Arc<SegmentAddress>, &ReplySegment)| {
+            found.id == view.id && found.bytes == view.bytes
+        };
+        debug_assert!(found.iter().zip(views).all(is_of), "locations index what the reply named");
+        found
     }
 
     fn one(&self, view: &ReplySegment) -> Arc<SegmentAddress> {

@@ -39,6 +39,15 @@ impl CallerRegions {
         let covering = self.regions.covering(address, bytes);
         covering.is_some_and(|(first, _)| wanted == Use::Read || !self.read_only.contains(&first))
     }
+
+    /// In builds with debug assertions panics unless the notes are about registered memory.
+    fn debug_check(&self) {
+        let is_first = |at: &usize| self.regions.covering(*at, 1).is_some_and(|it| it.0 == *at);
+        let noted = || self.on_device.iter().chain(&self.read_only);
+        debug_assert!(noted().all(is_first), "what is noted is the first byte of a region");
+        let is_apart = self.on_device.is_disjoint(&self.read_only);
+        debug_assert!(is_apart, "only memory of this host is read-only");
+    }
 }
 
 /// Pieces that the CPU may touch, in place of the caller's.
@@ -95,6 +104,7 @@ impl CallerMemory {
         if is_read_only {
             registered.read_only.insert(address);
         }
+        registered.debug_check();
         Ok(on_device)
     }
 
@@ -105,6 +115,7 @@ impl CallerMemory {
         registered.read_only.remove(&address);
         let was_registered = registered.regions.unregister(address).is_some();
         debug_assert!(was_registered || !was_on_device, "its bytes are a region's");
+        registered.debug_check();
         was_registered
     }
 

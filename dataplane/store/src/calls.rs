@@ -32,7 +32,9 @@ pub(crate) fn ask_sendable<'a, T>(
 ) -> Vec<T> {
     let is_sendable = |key: &&&str| check_key(key).is_ok();
     if keys.iter().all(|key| is_sendable(&key)) {
-        return ask(keys);
+        let answers = ask(keys);
+        debug_assert_eq!(answers.len(), keys.len(), "one answer per key");
+        return answers;
     }
     let sendable: Vec<&str> = keys.iter().filter(is_sendable).copied().collect();
     let answers = ask(&sendable);
@@ -42,7 +44,9 @@ pub(crate) fn ask_sendable<'a, T>(
         Ok(()) => answers.next().unwrap_or_else(|| refused(Status::InternalError)),
         Err(status) => refused(status),
     };
-    keys.iter().map(answer).collect()
+    let all = keys.iter().map(answer).collect();
+    debug_assert_eq!(answers.len(), 0, "each answer has gone to its key");
+    all
 }
 
 /// The items of each call; `key_bytes` tells the length of an item's key.
@@ -60,6 +64,8 @@ pub(crate) fn in_calls<T>(
         let count = left.iter().take(KEYS_PER_CALL).take_while(|item| fits(item));
         let (call, rest) = left.split_at_checked(count.count().max(1))?;
         debug_assert!((1..=KEYS_PER_CALL).contains(&call.len()), "calls are bounded");
+        let sent: usize = call.iter().map(&key_bytes).sum();
+        debug_assert!(call.len() == 1 || sent <= KEY_BYTES_PER_CALL, "one large item goes alone");
         left = rest;
         Some(call)
     })

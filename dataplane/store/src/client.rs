@@ -225,10 +225,15 @@ impl Store {
             self.heartbeat_notify.clone(),
         );
         let heartbeat = heartbeat.map_err(|error| StoreError::System(error.to_string()))?;
-        *self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner) = Some(heartbeat);
+        let mut beats = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(beats.is_none(), "a store joins once, and one thread beats for it");
+        *beats = Some(heartbeat);
+        drop(beats);
         let report = self.report_interval.map(|interval| traffic_log::begin(&self.cells, interval));
         let report = report.transpose().map_err(|error| StoreError::System(error.to_string()))?;
-        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+        let mut reports = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(reports.is_none(), "one thread reports");
+        *reports = report;
         Ok(())
     }
 
@@ -263,6 +268,7 @@ impl Store {
             rdma.close();
         }
         self.master.close();
+        debug_assert!(!self.is_open(), "no one opens a store again that was left");
     }
 
     /// Whether the client takes calls.

@@ -68,6 +68,8 @@ impl DeviceStages {
 
     fn give_back(&self, buffer: HostBuffer) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = free.iter().all(|other| other.base() != buffer.base());
+        debug_assert!(is_new, "memory is on loan to one step, and comes back once");
         let kept: usize = free.iter().map(HostBuffer::len).sum();
         if kept + buffer.len() <= DEVICE_STAGES_KEPT_BYTES_MAX {
             free.push(buffer);

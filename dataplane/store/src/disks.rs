@@ -126,6 +126,7 @@ impl Disks {
     /// Opens all disks side by side; those that can be used.
     fn open_all(&self, opener: &Opener) -> Result<Vec<OwnedDisk>, StoreError> {
         let mut places = self.context.places();
+        debug_assert!(places.is_empty(), "the disks of a client are opened once");
         let shared = opener.shared.as_ref().map(|shared| &shared.path);
         let named = opener.settings.paths.iter().filter(|path| Some(*path) != shared);
         places.extend(named.map(|path| DiskPlace::new(path, PlaceUse::Named)));
@@ -148,6 +149,7 @@ impl Disks {
         let (disks, number) = donation.disk_offers();
         if knows_disks {
             let verdicts = master.mount(&disks, false, number)?;
+            debug_assert_eq!(verdicts.len(), disks.len(), "one verdict per disk");
             if !verdicts.contains(&Status::UnavailableInCurrentMode) {
                 return Ok(true);
             }
@@ -203,6 +205,7 @@ impl Disks {
 
     /// Closes the disks, so that the next start is quick. Call after the last reader has gone.
     pub(crate) fn close(&self) {
+        debug_assert!(self.context.signal.is_over(), "no thread opens a disk any more");
         let places = std::mem::take(&mut *self.context.places());
         let closing = places.into_iter().filter_map(|place| match place.stage {
             PlaceStage::Open(OpenDisk { disk, shard, .. }) => Some((shard, Some(disk.close()))),

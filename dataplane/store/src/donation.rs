@@ -69,6 +69,8 @@ impl DonationState {
         assert!(!self.retiring.iter().any(is_offered), "what retires is not offered");
         let is_mounted = self.mounts > 0 || self.offers.is_empty();
         assert!(is_mounted, "what is offered was to be mounted");
+        let is_served = self.server.is_some() || self.offers.is_empty();
+        assert!(is_served, "what is offered has a port where peers find it");
     }
 }
 
@@ -99,6 +101,7 @@ impl Donation {
     /// data port.
     pub(crate) fn keep_ports(&self, claims: PortClaims) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        debug_assert!(state.server.is_none(), "ports are kept before the server takes one");
         state.claims = claims;
     }
 

@@ -160,6 +160,8 @@ impl Store {
             }
         }
         results.resize(targets.len() + joined.len(), Err(closed));
+        let has_result = |it: &ObjectRead<'_>| it.target < results.len();
+        debug_assert!(readings.iter().all(has_result), "each part has a result of its own");
         while !readings.is_empty() {
             readings = self.try_replicas(readings, &mut results);
         }
@@ -320,6 +322,8 @@ impl Store {
 /// The bytes of one part in the pieces of an object.
 fn part_of(pieces: &[ByteRangeMut], parts: &PartPlaces, part: u8) -> Vec<ByteRangeMut> {
     let ranges = parts.pieces_of(part, pieces.iter().map(|piece| piece.len));
+    let bytes: usize = ranges.iter().map(|(_, range)| range.len()).sum();
+    debug_assert_eq!(bytes as u64, parts.layout.bytes_of(part), "there is room for all of a part");
     let piece = |(number, range): (usize, Range<usize>)| ByteRangeMut {
         ptr: pieces[number].ptr.wrapping_add(range.start),
         len: range.len(),

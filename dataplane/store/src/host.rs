@@ -21,11 +21,13 @@ pub(crate) fn client_name(
 ) -> Result<String, StoreError> {
     let (host, port) = host_and_port(local_hostname, port)?;
     let is_taken = is_unspecified(&host) || is_loopback(&host) && !announced.is_loopback();
-    Ok(match is_taken {
+    let name = match is_taken {
         true => SocketAddr::new(announced, port).to_string(),
         false if host.contains(':') => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
-    })
+    };
+    debug_assert!(has_port(&name), "others find the port in a client's name");
+    Ok(name)
 }
 
 fn is_unspecified(host: &str) -> bool {

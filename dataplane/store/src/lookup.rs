@@ -63,6 +63,9 @@ impl Drop for ReadLease {
 impl FoundObject {
     /// CRC-32C of what lies at a place: all of the object, or a part of it.
     pub(crate) fn checksum_at(&self, place: usize) -> u32 {
+        let parts = self.part_checksums.len();
+        debug_assert!(parts == 0 || parts == self.places.len(), "one checksum per place, or none");
+        debug_assert_eq!(parts > 0, self.parts.is_some(), "parts have checksums of their own");
         self.part_checksums.get(place).copied().unwrap_or(self.checksum)
     }
 

@@ -110,6 +110,7 @@ impl ClientRecords {
 impl RecordRenewal {
     /// Whether there is something to publish; otherwise the thread that asks is done.
     fn goes_on(&mut self) -> bool {
+        debug_assert!(self.is_running, "one thread publishes, and only that one asks");
         self.is_running = std::mem::take(&mut self.is_wanted);
         self.is_running
     }

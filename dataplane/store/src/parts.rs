@@ -44,11 +44,14 @@ impl PartPlaces {
             return Err(Status::InvalidReplica);
         }
         first.push(locations.len());
+        debug_assert!(first.windows(2).all(|it| it[0] < it[1]), "each part has a place");
         Ok(Some(Box::new(Self { layout, first })))
     }
 
     /// The parts: number, and the places of each.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u8, Range<usize>)> + '_ {
+        let ends = usize::from(self.layout.parts()) + 1;
+        debug_assert_eq!(self.first.len(), ends, "the places of all parts are known");
         (0..self.layout.parts()).zip(self.first.windows(2)).map(|(part, it)| (part, it[0]..it[1]))
     }
 

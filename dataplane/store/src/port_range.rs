@@ -88,6 +88,7 @@ impl PortRange {
     /// A free port; the search begins at a random one.
     pub(crate) fn try_claim(self) -> Result<Option<PortClaim>, StoreError> {
         let random = getrandom::u64().map_err(|error| StoreError::System(error.to_string()))?;
+        debug_assert!(0 < self.first && self.first <= self.last, "a range has a port");
         let count = u64::from(self.last - self.first) + 1;
         let mut ports = (0..count).map(|at| {
             let offset = random.wrapping_add(at) % count;

@@ -18,6 +18,7 @@ use perigee_schemas::{Identity, Status};
 use perigee_shard::monotonic;
 use perigee_transfer::{ReplicaAddress, TransferError};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The keys of one attempt that were given places.
 struct Writing {
@@ -224,6 +225,9 @@ impl Store {
         }
         let mut again = self.commit(requests, &good, form, results);
         again.extend(self.revoke(requests, &bad, form, results));
+        debug_assert!(again.len() <= writings.len(), "a key is committed or revoked, not both");
+        let is_open = |index: &usize| results[*index] != Status::Ok;
+        debug_assert!(again.iter().all(is_open), "what is tried again is not stored yet");
         again
     }
 
@@ -391,6 +395,8 @@ fn verdict(replicas: Vec<Result<u32, TransferError>>, parts: Option<&PartPlaces>
 /// The checksums of an object's parts, of which each place has one, and of the object.
 fn joined_sums(places: &[u32], parts: &PartPlaces) -> WrittenSums {
     let (mut whole, mut sums) = (0, Vec::new());
+    let is_written = |(_, range): (u8, Range<usize>)| range.end <= places.len();
+    debug_assert!(parts.iter().all(is_written), "each place has a checksum");
     for (part, range) in parts.iter() {
         let sum = places[range.start];
         whole = crc32c_combine(whole, sum, parts.layout.bytes_of(part));

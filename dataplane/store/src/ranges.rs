@@ -87,6 +87,8 @@ impl Store {
 
     /// Reads ranges from one replica after the other, until each was read or has none left.
     fn read_all(&self, mut waiting: Vec<RangeRead<'_>>, results: &mut [Result<u64, Status>]) {
+        let has_result = |read: &RangeRead<'_>| read.slot < results.len();
+        debug_assert!(waiting.iter().all(has_result), "each range has a result of its own");
         let mut unreadable = Vec::new();
         while !waiting.is_empty() && self.is_open() {
             let outcomes = self.read_waiting(&waiting);
@@ -212,7 +214,10 @@ fn in_parts<'a>(
             ..RangeRead::whole(0, found, request)
         })
     };
-    Ok(parts.iter().filter_map(read).collect())
+    let reads: Vec<RangeRead<'_>> = parts.iter().filter_map(read).collect();
+    let bytes: u64 = reads.iter().map(|read| read.target[0].len as u64).sum();
+    debug_assert_eq!(bytes, wanted, "the parts have all of a range together");
+    Ok(reads)
 }
 
 fn target(request: &RangeRequest<'_>) -> [ByteRangeMut; 1] {

@@ -14,6 +14,7 @@ impl Refusals {
     pub(crate) fn admit(&self, now: Duration) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (logged, unlogged) = &mut *state;
+        debug_assert!(logged.is_some() || *unlogged == 0, "the first refusal is logged");
         if logged.is_some_and(|at| now < at + REFUSAL_LOG_PAUSE) {
             *unlogged += 1;
             return None;

@@ -27,6 +27,7 @@ impl Store {
             let answer =
                 self.timed(RpcKind::BatchQueryIp, |master| master.query_addresses(clients));
             let answer = answer.map_err(|error| refused(&error))?;
+            debug_assert_eq!(answer.len(), clients.len(), "one answer per client");
             let pairs = clients.iter().copied().zip(answer);
             found.extend(pairs.filter_map(|(client, addresses)| Some((client, addresses.ok()?))));
         }

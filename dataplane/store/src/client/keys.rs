@@ -233,7 +233,10 @@ impl Store {
                 let answer =
                     self.while_open().and_then(|()| ask(chunk).map_err(|error| refused(&error)));
                 match answer {
-                    Ok(part) => all.extend(part),
+                    Ok(part) => {
+                        debug_assert_eq!(part.len(), chunk.len(), "each call answers its own keys");
+                        all.extend(part);
+                    }
                     Err(status) => all.extend(chunk.iter().map(|_| failed(status))),
                 }
             }

@@ -38,7 +38,9 @@ impl Adoption {
         free: Vec<PathBuf>,
         adopted: usize,
     ) -> Vec<PathBuf> {
+        debug_assert!(self.look.is_none(), "one look at a time, and this one has ended");
         self.due = now + pause();
+        debug_assert!(!self.is_due(now), "looks do not follow each other at once");
         self.refused.retain(|(_, until)| *until > now);
         let room = ADOPTED_DISKS_MAX.saturating_sub(adopted).min(ADOPTIONS_PER_LOOK);
         let is_refused = |folder: &PathBuf| self.refused.iter().any(|(one, _)| one == folder);
@@ -51,6 +53,8 @@ impl Adoption {
 
     /// The master takes the last owner of a folder to be alive.
     pub(super) fn refuse(&mut self, now: Instant, folder: PathBuf) {
+        let is_known = self.refused.iter().any(|(one, _)| *one == folder);
+        debug_assert!(!is_known, "what was refused is not tried before its time");
         self.refused.push((folder, now + ADOPTION_REFUSED));
     }
 }

@@ -43,6 +43,8 @@ impl KeptDisk {
                 from = next;
             }
         }
+        // 0 stands for a disk that no master has heard of.
+        debug_assert!((1..=owner.mounts()).contains(&mounts), "mounts are counted from 1, upwards");
         self.announced = mounts;
         tracing::info!(disk = %self.id, copies, "The master knows what a disk has");
         self.end_announcement(owner).await?;
@@ -62,6 +64,7 @@ impl KeptDisk {
             }
             self.refused.clear();
         }
+        debug_assert!(self.found.is_none(), "what was found comes before the end");
         owner.master().announce_copies(self.id, &[], true).await?;
         self.is_whole = true;
         Ok(())
@@ -89,6 +92,7 @@ impl KeptDisk {
         let mut rest = found;
         while !rest.is_empty() {
             let (page, after) = rest.split_at(page_len(rest));
+            debug_assert!(!page.is_empty(), "each call announces some");
             // An earlier life of the master has said so, and this one may not know it.
             let (void, page): (Vec<&Survivor>, Vec<&Survivor>) =
                 page.iter().partition(|it| owner.void().has(it.generation));
@@ -97,6 +101,8 @@ impl KeptDisk {
             if verdicts.contains(&Status::SegmentNotFound) {
                 return Ok(false);
             }
+            // A copy without a verdict would be neither known to the master nor void.
+            debug_assert_eq!(verdicts.len(), page.len(), "one verdict per copy");
             let refused = page.iter().zip(verdicts);
             let refused = refused.filter(|(_, verdict)| *verdict == Status::ObjectNotFound);
             let void = void.into_iter().chain(refused.map(|(it, _)| *it));

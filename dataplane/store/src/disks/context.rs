@@ -61,7 +61,10 @@ impl DiskContext {
 
     /// The master has been offered a disk that is back.
     pub(super) fn give_back(&self, disk: OwnedDisk) {
-        self.returned().push(disk);
+        let mut returned = self.returned();
+        debug_assert!(returned.iter().all(|it| it.id != disk.id), "a disk comes back once");
+        returned.push(disk);
+        drop(returned);
         self.signal.notify();
     }
 

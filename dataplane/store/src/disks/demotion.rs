@@ -45,6 +45,9 @@ pub(super) struct Parted {
 /// Parts a batch by the disks it is for.
 pub(super) fn part(batch: DemotionBatch, table: &SegmentTable) -> Parted {
     let DemotionBatch { keys, groups, hash, checksum, sources, disks, segments } = batch;
+    let wanted = keys.len();
+    let columns = [groups.len(), hash.len(), checksum.len(), sources.len(), disks.len()];
+    debug_assert_eq!(columns, [wanted; 5], "each column has an entry per key");
     let mut parted = Parted::default();
     let columns = keys.into_iter().zip(groups).zip(hash).zip(checksum).zip(sources).zip(disks);
     for (((((key, group), hash), checksum), source), disk) in columns {
@@ -77,6 +80,8 @@ pub(super) fn part(batch: DemotionBatch, table: &SegmentTable) -> Parted {
         let outgoing = Outgoing { object, source };
         parted.outgoing.entry(disk).or_default().push((demotion, outgoing));
     }
+    let outgoing: usize = parted.outgoing.values().map(Vec::len).sum();
+    debug_assert_eq!(outgoing + parted.failed.len(), wanted, "each is written or has failed");
     parted
 }
 

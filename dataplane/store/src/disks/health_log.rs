@@ -27,6 +27,7 @@ impl HealthLog {
             _ => tracing::warn!(%disk, is, reason, "A disk is not healthy"),
         }
         (self.state, self.said) = (state.clone(), Some(now));
+        debug_assert!(!self.is_news(state, now), "what was said is not said again at once");
     }
 
     fn is_news(&self, state: &DiskState, now: Instant) -> bool {

@@ -10,6 +10,7 @@ use perigee_rpc::CallError;
 use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_ssd::recovery::Survivor;
 use perigee_ssd::{Disk, DiskState, VoidCopy};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Keeps master and disks of one mind.
@@ -51,6 +52,7 @@ impl<O: DiskOwner> Keeper<O> {
         while self.owner.notified(&mut self.heard, pause).await {
             pause = KEEPER_PAUSE;
             self.disks.extend(self.owner.take_returned().into_iter().map(KeptDisk::new));
+            debug_assert!(self.has_each_once(), "a disk that is back had left before");
             for one in &mut self.disks {
                 match one.round(&self.owner).await {
                     Ok(true) => pause = Duration::ZERO,
@@ -59,9 +61,15 @@ impl<O: DiskOwner> Keeper<O> {
                         tracing::debug!(%error, disk = %one.id, "The master does not hear of a disk");
                     }
                 }
+                one.check();
             }
             self.disks.retain(|one| !one.is_withdrawn);
         }
+    }
+
+    fn has_each_once(&self) -> bool {
+        let ids: BTreeSet<Identity> = self.disks.iter().map(|one| one.id).collect();
+        ids.len() == self.disks.len()
     }
 }
 
@@ -79,6 +87,14 @@ impl KeptDisk {
             health_log: HealthLog::default(),
             is_withdrawn: false,
         }
+    }
+
+    /// What the notes about announcements have in common.
+    fn check(&self) {
+        let is_announced = self.announced > 0;
+        debug_assert!(!is_announced || self.found.is_none(), "what was found is announced once");
+        debug_assert!(!self.is_whole || is_announced, "only an announcement comes to an end");
+        debug_assert!(!self.is_whole || self.refused.is_empty(), "what is refused is void by then");
     }
 
     /// One look; true if there may be more to do at once.
@@ -114,6 +130,8 @@ impl KeptDisk {
         owner: &impl DiskOwner,
         oldest: u32,
     ) -> Result<bool, CallError> {
+        let is_later = self.heard_oldest.is_none_or(|heard| heard <= oldest);
+        debug_assert!(is_later, "what has gone from a log does not come back");
         let is_known = owner.master().tell_recycled(self.id, oldest).await? == Status::Ok;
         self.heard_oldest = is_known.then_some(oldest);
         Ok(is_known)
@@ -149,6 +167,7 @@ impl KeptDisk {
 
     /// Takes the disk out of use: no copy there is read any more, until it is opened again.
     async fn withdraw(&mut self, owner: &impl DiskOwner) -> Result<bool, CallError> {
+        debug_assert!(!self.is_withdrawn, "a disk is taken out of use once");
         owner.withdraw(self.id);
         owner.master().unmount_disk(self.id).await?;
         self.is_withdrawn = true;

@@ -10,7 +10,7 @@ use super::settings::DiskSettings;
 use super::shard::DiskShard;
 use super::shared_place::SharedPlace;
 use crate::error::StoreError;
-use crate::limits::{DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT};
+use crate::limits::{ADOPTED_DISKS_MAX, DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT};
 use perigee_activity::DiskPage;
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
@@ -38,6 +38,7 @@ pub(super) struct ServedDisk {
 impl Opener {
     /// Begins to open the disk of a place.
     pub(super) fn begin(&self, place: &mut DiskPlace) {
+        debug_assert!(matches!(place.stage, PlaceStage::Failed), "the last disk there has gone");
         if let Some(folder) = place.gone() {
             let reason = format!("{} is not mounted any more", folder.display());
             return place.fail(Instant::now(), reason);
@@ -188,6 +189,7 @@ impl Opener {
         // Where a lock was lost its own folder looks free, too.
         free.retain(|folder| !places.iter().any(|place| place.has_folder(folder)));
         let adopted = places.iter().filter(|place| place.is_for == PlaceUse::Adopted).count();
+        debug_assert!(adopted <= ADOPTED_DISKS_MAX, "a client takes a bounded number over");
         for folder in adoption.note(now, free, adopted) {
             let mut place = DiskPlace::new(&folder, PlaceUse::Adopted);
             self.begin(&mut place);
@@ -281,6 +283,7 @@ impl Opener {
             true => master.mount(std::slice::from_ref(&offer), false, number),
             false => Ok(vec![Status::UnavailableInCurrentMode]),
         };
+        debug_assert!(verdict.iter().all(|it| it.len() == 1), "one verdict on one disk");
         let folder = self.context.places().get(at).and_then(DiskPlace::adopted_folder);
         let (disk, objects) = (owned.id, owned.found.len());
         match (&verdict, &folder) {

@@ -120,6 +120,7 @@ impl DiskPlace {
 
     /// There is no disk here; the log says so once, until there is one.
     pub(super) fn fail(&mut self, now: Instant, reason: String) {
+        debug_assert!(self.open().is_none(), "a disk in use leaves by the master first");
         if self.is_for == PlaceUse::Adopted {
             tracing::debug!(reason, "A folder in the shared directory is not taken over");
             self.reason = reason;
@@ -148,6 +149,7 @@ impl DiskPlace {
             // A file server that hangs delays no call that asks the kernel alone.
             PlaceUse::Shared | PlaceUse::Adopted => listed_mount(&self.path),
         };
+        debug_assert!(matches!(self.stage, PlaceStage::Failed), "one disk at a time");
         self.stage = PlaceStage::Open(disk);
         self.retry.note_service(now);
     }

@@ -23,11 +23,19 @@ impl DiskRetry {
         }
         self.due = Some(now + pause(self.failures));
         self.failures = self.failures.saturating_add(1);
+        self.check();
     }
 
     /// The disk serves.
     pub(super) fn note_service(&mut self, now: Instant) {
         (self.due, self.serves) = (None, Some(now));
+        self.check();
+    }
+
+    fn check(&self) {
+        let is_one = self.due.is_some() != self.serves.is_some();
+        debug_assert!(is_one, "a disk serves, or waits for its next try");
+        debug_assert!(self.due.is_none() || self.failures > 0, "only a failure is tried again");
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -42,7 +50,9 @@ impl DiskRetry {
 
 fn pause(failures: u32) -> Duration {
     let grown = DISK_RETRY_MIN.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
-    grown.min(DISK_RETRY_MAX)
+    let pause = grown.min(DISK_RETRY_MAX);
+    debug_assert!(pause >= DISK_RETRY_MIN, "a pause that has grown is not shorter");
+    pause
 }
 
 #[cfg(test)]

@@ -88,6 +88,9 @@ impl DiskSettings {
             0 => self.capacity_bytes,
             _ => self.capacity_bytes / (disks + 1) * disks,
         };
+        let bytes = |each: u64, disks: u64| u128::from(each) * u128::from(disks);
+        let before = bytes(self.capacity_bytes, disks.max(1));
+        debug_assert!(bytes(capacity_bytes, disks + 1) <= before, "all take no more than before");
         Self { capacity_bytes, ..self.clone() }
     }
 }

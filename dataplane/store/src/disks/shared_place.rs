@@ -23,7 +23,10 @@ impl SharedPlace {
         let is_name = matches!(&parts[..], [Component::Normal(name)] if *name == cluster.as_str());
         let place =
             Self { path: directory.join(cluster), cluster: cluster.clone(), bytes_of_all: *bytes };
-        (directory.is_absolute() && is_plain && is_name).then_some(place)
+        let is_used = directory.is_absolute() && is_plain && is_name;
+        let is_below = place.path.parent() == Some(directory);
+        debug_assert!(!is_used || is_below, "the folder is one of those in the directory");
+        is_used.then_some(place)
     }
 }
 

@@ -41,6 +41,7 @@ impl DiskSignal {
         let is_quiet = |state: &mut SignalState| state.notices == *heard && !state.is_over;
         let waited = self.changed.wait_timeout_while(self.lock(), pause, is_quiet);
         let state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        debug_assert!(*heard <= state.notices, "no more notices were heard than there were");
         *heard = state.notices;
         !state.is_over
     }

@@ -88,8 +88,10 @@ impl<O: DiskOwner> Writer<O> {
             }
         }
         for step in under_way {
+            bytes -= step.bytes;
             self.end(step).await;
         }
+        debug_assert_eq!(bytes, 0, "what was given to a disk has ended");
         self.report(&failed).await;
         Ok(true)
     }
@@ -101,6 +103,7 @@ impl<O: DiskOwner> Writer<O> {
         let WriteStep { disk, mut demotions, written, .. } = step;
         match self.owner.answered(written, DISK_WRITE_WAIT).await {
             Ok(written) => {
+                debug_assert_eq!(written.len(), demotions.len(), "one outcome per object");
                 for (demotion, written) in demotions.iter_mut().zip(written) {
                     if let Err(error) = &written {
                         tracing::debug!(key = demotion.key, %error, "An object was not written to its disk");
@@ -154,6 +157,8 @@ fn steps(disk: &Disk, objects: Vec<(TakenDemotion, Outgoing)>) -> impl Iterator<
             demotions.push(demotion);
             outgoing.push(object);
         }
+        debug_assert!(!outgoing.is_empty(), "each step writes some");
+        debug_assert_eq!(outgoing.len(), demotions.len(), "each object has its demotion");
         let written = disk.write(outgoing);
         Some(WriteStep { disk: disk.clone(), demotions, bytes, written })
     })

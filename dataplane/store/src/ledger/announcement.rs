@@ -79,6 +79,8 @@ impl Live {
                 is_part: record.part.is_some(),
             });
         }
+        let is_apart = |pair: &[LiveExtent]| pair[0].end <= pair[1].start;
+        debug_assert!(live.extents.windows(2).all(is_apart), "no byte is in two live extents");
         live
     }
 
@@ -120,6 +122,11 @@ impl Live {
                 entries.push(ShareEntry::Record(index));
             }
         }
+        let is_inside = |entry: &ShareEntry<'_>| match entry {
+            ShareEntry::Free(offset, bytes) => low <= *offset && offset + bytes <= high,
+            ShareEntry::Removal(_) | ShareEntry::Record(_) => true,
+        };
+        debug_assert!(entries.iter().all(is_inside), "free bytes are those of the shard's part");
         AnnouncedShare { live: self, takes, entries, next: 0 }
     }
 
@@ -156,6 +163,7 @@ impl AnnouncedShare<'_> {
             entries += 1;
         }
         part.is_last = self.next == self.entries.len();
+        debug_assert!(part.is_last || entries > 0, "each part says something, so there is an end");
         part
     }
 

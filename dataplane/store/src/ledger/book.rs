@@ -188,6 +188,7 @@ impl SegmentBook {
                 self.append(&record);
             }
         }
+        self.check();
         Ok(())
     }
 
@@ -202,6 +203,8 @@ impl SegmentBook {
             Record { op: RecordOp::Free, ..record }.encode(&mut freed);
         }
         let kept = self.keep(shard, &freed);
+        let is_left = |record: Record<'_>| stale.contains_key(&record.generation);
+        debug_assert!(!self.live().any(is_left), "what was not reported again is gone");
         debug_assert!(kept.is_ok(), "its own records can be read");
     }
 
@@ -254,6 +257,15 @@ impl SegmentBook {
             self.journal = empty;
             self.gone.clear();
         }
+    }
+
+    fn check(&self) {
+        let is_full = self.lost > 0;
+        debug_assert!(is_full || self.gone.is_empty(), "the journal has what it has room for");
+        let most = self.bytes.max(JOURNAL_BYTES_MIN);
+        debug_assert!(self.journal_bytes() <= most, "a journal is shorter than its segment");
+        let newest = self.gone.last().copied().unwrap_or_default();
+        debug_assert!(newest <= self.generation, "no generation is gone that was not heard of");
     }
 }
 

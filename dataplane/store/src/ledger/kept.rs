@@ -62,9 +62,13 @@ impl<E: Environment> Kept<E> {
 
     /// Begins the round of a life of the master: what is announced to it.
     pub(super) fn begin_round(&self, life: u64) -> Announces {
+        let before = self.round();
         self.cut();
         self.covered.take();
-        self.book.borrow_mut().prepare(life)
+        let announces = self.book.borrow_mut().prepare(life);
+        debug_assert!(self.round() > before, "connections of the last round do not count");
+        debug_assert!(!self.is_followed(), "no shard tells in a round that begins");
+        announces
     }
 
     /// Wakes tasks that wait here, so that they look again.
@@ -125,14 +129,16 @@ impl<E: Environment> Kept<E> {
         self.book.borrow_mut().begin(of, life);
         let mut streams = self.streams.borrow_mut();
         let number = streams.last_key_value().map_or(0, |(last, _)| last + 1);
-        streams.insert(number, stream.clone());
+        let is_new = streams.insert(number, stream.clone()).is_none();
+        debug_assert!(is_new, "each connection has a number of its own");
         self.waiting.raise();
         Some(KeptSource { number, shard: of.shard, round })
     }
 
     /// A shard tells no more.
     pub(super) fn leave(&self, place: KeptSource) {
-        self.streams.borrow_mut().remove(&place.number);
+        let was_there = self.streams.borrow_mut().remove(&place.number).is_some();
+        debug_assert!(was_there, "a connection ends once");
         if self.round() == place.round {
             self.book.borrow_mut().break_off(place.shard);
             self.covered.borrow_mut().numbers.retain(|other| *other != place.shard);

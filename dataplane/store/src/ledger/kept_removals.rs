@@ -41,7 +41,18 @@ impl KeptRemovals {
             }
             _ => return false,
         }
+        self.check();
         true
+    }
+
+    fn check(&self) {
+        debug_assert!(self.patterns.len() <= PATTERNS_MAX, "few patterns are kept");
+        debug_assert!(self.keys_bytes <= KEYS_BYTES_MAX, "keys take bounded memory");
+        let (oldest, newest) = (self.keys.front(), self.keys.back());
+        let bytes = oldest.into_iter().chain(newest).map(|it| it.record.len()).max();
+        debug_assert!(self.keys_bytes >= bytes.unwrap_or_default(), "what is kept is counted");
+        let is_empty = self.keys.is_empty();
+        debug_assert!(!is_empty || self.keys_bytes == 0, "what was forgotten is not counted");
     }
 
     fn keep_key(&mut self, record: &Record<'_>) {

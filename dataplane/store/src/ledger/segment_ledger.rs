@@ -82,7 +82,8 @@ impl<E: Environment> SegmentLedger<E> {
     pub fn add(self: &Rc<Self>, segment: Identity, bytes: u64) -> Result<(), JournalError> {
         let book = SegmentBook::new(segment, bytes)?.with_void(&self.void);
         let kept = Rc::new(Kept::new(book.in_table(&self.segments)));
-        self.books.borrow_mut().insert(segment, kept.clone());
+        let before = self.books.borrow_mut().insert(segment, kept.clone());
+        debug_assert!(before.is_none(), "one task dials for a segment");
         let ledger = self.clone();
         self.environment.spawn(async move { ledger.keep(&kept).await });
         Ok(())

@@ -16,6 +16,7 @@ pub(super) struct ShardPlace {
 
 impl ShardPlace {
     pub(super) fn owns(self, hash: u64) -> bool {
+        debug_assert!(self.shard < self.shards, "a shard is one of those there are");
         shard_of_hash(hash, self.shards as usize) == self.shard as usize
     }
 
@@ -28,6 +29,10 @@ impl ShardPlace {
                 exact as u64 / ALIGNMENT_BYTES * ALIGNMENT_BYTES
             }
         };
-        (start(self.shard), start(self.shard + 1))
+        let (first, end) = (start(self.shard), start(self.shard + 1));
+        debug_assert!(first <= end && end <= bytes, "a part lies in its segment");
+        let is_rest = self.shard + 1 < self.shards || end == bytes;
+        debug_assert!(is_rest, "the last part ends with the segment");
+        (first, end)
     }
 }

@@ -20,6 +20,7 @@ impl VoidCopies {
         if heard.len() > REMEMBERED_MAX {
             heard.pop_first();
         }
+        debug_assert!(heard.len() <= REMEMBERED_MAX, "one comes, and one goes");
     }
 
     /// Whether the copy of a generation is void.

@@ -86,7 +86,12 @@ impl ObjectSources {
                 ptr: whole[number].ptr.wrapping_add(range.start),
                 len: range.len(),
             };
-            (places, ranges.into_iter().map(piece).collect())
+            let sources: Vec<Source> = ranges.into_iter().map(piece).collect();
+            let bytes: usize = sources.iter().map(|source| source.len).sum();
+            // Where bytes of a device could not be loaded there are no sources, and no job.
+            let is_all = bytes as u64 == parts.layout.bytes_of(part) || whole.is_empty();
+            debug_assert!(is_all, "all bytes of a part go to its places");
+            (places, sources)
         };
         let parts = parts.iter().map(sources).collect();
         Self { whole, parts }
