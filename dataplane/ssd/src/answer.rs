@@ -99,6 +99,7 @@ impl<T: Send + 'static> Answer<T> {
             let mut state = self.0.lock();
             match &mut *state {
                 AnswerState::Waiting(listener) => {
+                    debug_assert!(listener.is_none(), "an answer has one caller");
                     *listener = Some(Box::new(move |value| reply.give(value)));
                 }
                 _ => return take(&mut state).ok_or(Unanswered::Gone),
@@ -125,6 +126,7 @@ impl<T> SharedAnswer<T> {
 
     fn end(&self, value: Option<T>) {
         let mut state = self.lock();
+        debug_assert!(matches!(&*state, AnswerState::Waiting(_)), "an answer comes once");
         let listener = match &mut *state {
             AnswerState::Waiting(listener) => listener.take(),
             _ => None,

@@ -15,6 +15,7 @@ pub(crate) struct FreeRanges {
 
 impl FreeRanges {
     pub(crate) fn new(bytes: usize) -> Self {
+        debug_assert!(bytes.is_multiple_of(BLOCK), "whole blocks");
         Self { ranges: BTreeMap::from([(0, bytes)]) }
     }
 
@@ -48,6 +49,8 @@ impl FreeRanges {
     /// Gives blocks back that were taken.
     pub(crate) fn give(&mut self, start: usize, bytes: usize) {
         let (mut first, mut end) = (start, start + bytes);
+        let behind = self.ranges.range(start..).next();
+        debug_assert!(behind.is_none_or(|(free, _)| *free >= end), "what comes back was taken");
         if let Some((before, free)) = self.ranges.range(..start).next_back() {
             debug_assert!(before + free <= start, "it was taken");
             if before + free == start {

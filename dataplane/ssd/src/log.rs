@@ -137,6 +137,7 @@ impl Log {
     pub fn started(&mut self) -> Option<u32> {
         let starting = self.starting.take()?;
         self.segments.add(starting.sequence, starting.slot, starting.salt);
+        debug_assert!(self.open.is_none(), "one segment is written at a time");
         if starting.sequence >= self.superblock.void_before {
             let room = self.superblock.room();
             self.open = Some(OpenSegment::new(starting.sequence, starting.slot, room));
@@ -336,6 +337,8 @@ impl Log {
         let slot = self.segments.hold(address.sequence)?;
         let offset = room.on_disk(address.offset);
         let bytes = room.on_disk(end - 1) + BLOCK_BYTES - offset;
+        let is_inside = bytes <= self.superblock.segment_bytes - offset;
+        debug_assert!(is_inside, "a read lies in the file of its segment");
         let skip = address.offset % room.bytes();
         Some(Read { sequence: address.sequence, slot, offset, bytes, skip })
     }

@@ -47,6 +47,7 @@ impl ImageSource {
     /// `first` must be a multiple of 8 and valid for reads of `extent_bytes(payload_bytes)` bytes
     /// as long as `kept` is kept. Others may write there at any time.
     pub unsafe fn new(first: *const u8, payload_bytes: u32, kept: Guard) -> Self {
+        debug_assert!(first.addr().is_multiple_of(8), "the generation is one word");
         Self { first, payload_bytes, _kept: kept }
     }
 

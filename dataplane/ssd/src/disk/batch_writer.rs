@@ -35,6 +35,8 @@ impl<E: Environment> DiskDriver<E> {
         outgoing: Vec<Outgoing>,
         tickets: &[WriteTicket],
     ) {
+        debug_assert_eq!(batch.images.len(), outgoing.len(), "each object has a place");
+        debug_assert_eq!(tickets.len(), outgoing.len(), "each object has a caller who waits");
         for (image, ticket) in batch.images.iter().zip(tickets) {
             let address = DiskAddress { sequence: batch.sequence, offset: image.offset };
             self.queue.borrow_mut().place(address, ticket.clone());
@@ -77,6 +79,7 @@ impl<E: Environment> DiskDriver<E> {
         while *begun < batch.bytes && progress.failed.borrow().is_none() {
             let most = self.flow.begin_write(|| self.now()).await;
             let bytes = piece_bytes(batch.bytes - *begun, room.in_log(most));
+            debug_assert!(bytes > 0 && bytes <= batch.bytes - *begun, "pieces are the whole batch");
             let (offset, blocks) = (room.on_disk(batch.offset + *begun), room.on_disk(bytes));
             // Reads leave some memory to writes, so that this ends soon.
             let mut stage = self.stages.wait(&self.environment, blocks as usize).await;

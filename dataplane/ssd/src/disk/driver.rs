@@ -142,7 +142,8 @@ impl<E: Environment> DiskDriver<E> {
         self.numbered.set(number + 1);
         self.under_way.borrow_mut().insert(number, (work, begun));
         let result = operation.await;
-        self.under_way.borrow_mut().remove(&number);
+        let was_counted = self.under_way.borrow_mut().remove(&number).is_some();
+        debug_assert!(was_counted, "an operation is under way until it ends");
         self.cells.note_time(work, self.now().saturating_sub(begun));
         if let Err(error) = &result {
             self.note_error(work, error);
@@ -252,6 +253,9 @@ impl<E: Environment> DiskDriver<E> {
     }
 
     pub(super) fn end(&self) {
+        debug_assert!(!self.has_ended.get(), "a disk ends once");
+        let left = (self.batches.get(), self.unwritten.get());
+        debug_assert_eq!(left, (0, 0), "what was begun to be written has ended");
         self.has_ended.set(true);
     }
 

@@ -57,11 +57,15 @@ impl Flow {
         self.changes.until(is_turn).await;
         self.reads.set(self.reads.get() + 1);
         self.read_bytes.set(self.read_bytes.get() + u64::from(bytes));
+        debug_assert!(self.reads.get() <= reads_max, "reads under way are bounded");
+        debug_assert!(self.read_bytes.get() <= bytes_max, "and so are their bytes");
     }
 
     pub(super) fn end_read(&self, bytes: u32, now: Duration) {
         self.reads.set(self.reads.get() - 1);
         self.read_bytes.set(self.read_bytes.get() - u64::from(bytes));
+        let is_over = self.reads.get() > 0 || self.read_bytes.get() == 0;
+        debug_assert!(is_over, "a read ends with the bytes that it began with");
         self.last_read.set(Some(now));
         self.changes.notify();
     }
@@ -74,6 +78,7 @@ impl Flow {
         };
         let bytes = self.changes.until(is_turn).await;
         self.writes.set(self.writes.get() + 1);
+        debug_assert!(self.writes.get() <= WRITE_ALONE.1, "writes under way are few");
         bytes
     }
 

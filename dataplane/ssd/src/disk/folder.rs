@@ -93,7 +93,8 @@ impl<E: Environment> DiskFolder<E> {
     pub(super) async fn open_slot(&self, slot: u32, create: bool) -> io::Result<FileOf<E>> {
         let options = FileOptions { create, direct: self.direct };
         let file = self.files.open(&self.slot_path(slot), options).await?;
-        self.slots.borrow_mut().insert(slot, file.clone());
+        let is_new = self.slots.borrow_mut().insert(slot, file.clone()).is_none();
+        debug_assert!(is_new, "the file of a segment is opened once");
         Ok(file)
     }
 
@@ -105,6 +106,7 @@ impl<E: Environment> DiskFolder<E> {
         bytes: &[u8],
         offset: u32,
     ) -> io::Result<()> {
+        debug_assert!(offset.is_multiple_of(BLOCK_BYTES), "whole blocks are written");
         let mut place = u64::from(offset);
         for part in bytes.chunks(OWN_WRITE_BYTES) {
             let whole = part.len().next_multiple_of(BLOCK_BYTES as usize);

@@ -100,12 +100,22 @@ impl HealthRecord {
             let state = DiskState { health, reason: format!("writes fail: {error}") };
             self.refusal = Some(WriteStop { state, again: Some(now + WRITE_RETRY) });
         }
+        self.check();
+    }
+
+    /// What the state says is what is refused.
+    fn check(&self) {
+        let is_well = self.state().health == DiskHealth::Healthy;
+        debug_assert!(!is_well || self.takes_reads(), "a disk that is well is read");
+        debug_assert!(!is_well || self.refusal.is_none(), "a disk that is well is written to");
+        debug_assert!(!is_well || !self.must_reopen(), "a disk that is well stays open");
     }
 
     /// Nothing can be written until the disk is opened again.
     pub(super) fn note_log_end(&mut self, reason: &str) {
         let state = DiskState { health: DiskHealth::ReadOnly, reason: reason.to_owned() };
         self.refusal = Some(WriteStop { state, again: None });
+        self.check();
     }
 
     /// A write has ended well.
@@ -131,7 +141,9 @@ impl HealthRecord {
 
     /// The oldest operation under way has taken so long, and the oldest read.
     pub(super) fn note_stall(&mut self, all: Duration, reads: Duration) {
+        debug_assert!(reads <= all, "a read is one of the operations");
         (self.stalled, self.stalled_read) = (all, reads);
+        self.check();
     }
 }
 

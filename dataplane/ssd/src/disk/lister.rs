@@ -32,6 +32,7 @@ impl<E: Environment> DiskDriver<E> {
             let filled = driver.fill_page(number).await;
             let now = driver.now();
             let page = driver.with_listing(number, |listing| {
+                debug_assert!(listing.is_filling, "one task fills a page");
                 (listing.is_filling, listing.asked) = (false, now);
                 filled.map(|()| listing.hand_out())
             });

@@ -57,6 +57,8 @@ impl Listing {
     /// Takes the entries of a segment, which must be newer than those that come later.
     pub(super) fn take(&mut self, sequence: u32, entries: Vec<Entry>) {
         self.segments.retain(|segment| *segment != sequence);
+        let is_older = |segment: &u32| *segment < sequence;
+        debug_assert!(self.segments.iter().all(is_older), "what made copies void is read first");
         self.found.extend(self.liveness.take(sequence, entries));
     }
 

@@ -233,7 +233,9 @@ fn segment_bytes(wanted: u32, capacity_bytes: u64) -> u32 {
         wanted => wanted,
     };
     let chosen = chosen.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-    chosen / (1 << 20) * (1 << 20)
+    let bytes = chosen / (1 << 20) * (1 << 20);
+    debug_assert!((SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes), "a superblock says it");
+    bytes
 }
 
 /// Removes the oldest segments of a disk that has become smaller.
@@ -249,8 +251,8 @@ async fn without_surplus<E: Environment>(
     };
     found.sort_by_key(|(slot, found)| (sequence(found), *slot));
     let surplus = found.len().saturating_sub(superblock.segments as usize);
-    let mut removed = 0;
-    let mut kept = Vec::with_capacity(found.len());
+    let (all, mut removed) = (found.len(), 0);
+    let mut kept = Vec::with_capacity(all);
     for (slot, found) in found {
         if removed == surplus || found == Found::Foreign {
             kept.push((slot, found));
@@ -267,6 +269,7 @@ async fn without_surplus<E: Environment>(
         let named = folder.files.sync_folder(&folder.path).await;
         named.map_err(|error| OpenError::io(&folder.path, "sync it", error))?;
     }
+    debug_assert_eq!(kept.len() + removed, all, "a file is kept or removed");
     Ok(kept)
 }
 

@@ -58,6 +58,7 @@ impl<E: Environment> DiskDriver<E> {
                 Some((own, guard))
             })
             .collect();
+        debug_assert_eq!(spans.len(), holds.len(), "what is read stays until it was read");
         let changes = Rc::new(ChangeNotify::default());
         let readings = merge(spans).into_iter().map(|span| {
             let cipher = self.cipher(span.sequence);
@@ -79,6 +80,7 @@ impl<E: Environment> DiskDriver<E> {
             let results = pieces.iter().zip(placed);
             let results = results.map(|(piece, placed)| finish(piece, placed, &readings));
             let results: Vec<_> = results.collect();
+            debug_assert_eq!(results.len(), pieces.len(), "one result per piece");
             driver.count_reads(&pieces, &results);
             promise.give(results);
         });
@@ -120,6 +122,7 @@ impl<E: Environment> DiskDriver<E> {
         let sizes = readings.iter().map(|reading| reading.left.get() as usize);
         match self.stages_for_read(&sizes.collect::<Vec<_>>(), end).await {
             Ok(stages) => {
+                debug_assert_eq!(stages.len(), readings.len(), "each span has its memory");
                 for (reading, stage) in readings.iter().zip(stages) {
                     self.read_span(reading, Arc::new(stage), &holds, end).await;
                 }

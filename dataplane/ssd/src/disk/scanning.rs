@@ -58,6 +58,8 @@ pub(super) async fn scan_all<E: Environment>(
                     Ok(found) => scans.found.borrow_mut().push((slot, found)),
                     Err(error) => *scans.failed.borrow_mut() = Some(error),
                 }
+                let known = scans.left.borrow().len() + scans.found.borrow().len();
+                debug_assert!(known <= scans.wanted, "a file is scanned once");
                 scans.changes.notify();
             }
         });

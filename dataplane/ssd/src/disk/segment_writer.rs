@@ -24,6 +24,7 @@ impl<E: Environment> DiskDriver<E> {
                         if self.log.borrow_mut().started().is_some() {
                             self.tell_recycled();
                         }
+                        debug_assert!(self.log.borrow().is_open(), "a segment that began is open");
                         self.publish();
                         return Ok(());
                     }
@@ -112,6 +113,8 @@ impl<E: Environment> DiskDriver<E> {
     pub(super) async fn end_segment(&self) {
         self.batches_below(1).await;
         let end = self.log.borrow_mut().seal();
+        let is_idle = !matches!(end, Err(LogError::Busy));
+        debug_assert!(is_idle, "batches are over before their segment ends");
         let Ok(end) = end else { return };
         match self.write_end(&end).await {
             Ok(()) => {

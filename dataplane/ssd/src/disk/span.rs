@@ -41,6 +41,8 @@ pub(super) fn merge(mut spans: Vec<BlockSpan>) -> Vec<BlockSpan> {
             _ => merged.push(span),
         }
     }
+    let is_apart = |it: &[BlockSpan]| it[0].sequence != it[1].sequence || it[0].end <= it[1].start;
+    debug_assert!(merged.windows(2).all(is_apart), "no block is read twice");
     merged
 }
 
@@ -123,6 +125,8 @@ impl SpanReading {
     /// earlier one waits, because what it becomes takes some of the earlier one's place. Returns
     /// how many blocks do not verify.
     pub(super) fn take_blocks(&self, start: u32, bytes: u32) -> usize {
+        let is_inside = self.span.start <= start && bytes <= self.span.end - start;
+        debug_assert!(is_inside, "what was read lies in its span");
         let (Some(cipher), Some(stage)) = (&self.cipher, &*self.stage.borrow()) else {
             self.left.set(self.left.get() - bytes);
             return 0;

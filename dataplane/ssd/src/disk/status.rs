@@ -4,6 +4,7 @@ use super::file_use::FileUse;
 use super::health::DiskState;
 use perigee_metrics::DiskTimes;
 use perigee_metrics::disk::DiskTimeCells;
+use perigee_schemas::DiskHealth;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -97,6 +98,8 @@ impl DiskCells {
 
     /// Takes note of a state; true if its health is another one. A reason may count seconds.
     pub(super) fn set_state(&self, state: DiskState) -> bool {
+        let is_well = state.health == DiskHealth::Healthy;
+        debug_assert_eq!(is_well, state.reason.is_empty(), "what is wrong has a reason in words");
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other = known.health != state.health;
         *known = state;
@@ -108,6 +111,7 @@ impl DiskCells {
     }
 
     pub(super) fn set_oldest(&self, oldest: u32) {
+        debug_assert!(self.oldest() <= oldest, "what has gone does not come back");
         self.oldest.store(oldest, Ordering::Release);
     }
 

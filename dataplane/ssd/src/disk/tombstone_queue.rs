@@ -43,6 +43,15 @@ impl TombstoneQueue {
             self.asked.entry(key).or_default().push(self.numbered);
             self.push(key, None, now);
         }
+        self.check();
+    }
+
+    fn check(&self) {
+        let is_waiting = !self.waiting.is_empty();
+        debug_assert_eq!(self.since.is_some(), is_waiting, "what waits has its time");
+        let asked: usize = self.asked.values().map(Vec::len).sum();
+        let left: usize = self.burials.values().map(|burial| burial.left).sum();
+        debug_assert_eq!(asked, left, "a burial waits for copies that are not safe");
     }
 
     fn push(&mut self, key: CopyName, last: Option<u32>, now: Duration) {
@@ -93,6 +102,7 @@ impl TombstoneQueue {
         if self.waiting.is_empty() {
             self.since = None;
         }
+        self.check();
         taken
     }
 
@@ -109,6 +119,7 @@ impl TombstoneQueue {
                 self.one_less(number);
             }
         }
+        self.check();
     }
 
     /// All copies are void, or none can be made void any more.

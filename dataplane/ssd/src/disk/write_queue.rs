@@ -31,7 +31,9 @@ pub(super) struct WriteTicket {
 impl WriteTicket {
     pub(super) fn decide(self, result: WriteResult) {
         let mut call = self.call.borrow_mut();
-        if call.results[self.index].replace(result).is_none() {
+        let is_first = call.results[self.index].replace(result).is_none();
+        debug_assert!(is_first, "each object of a call is decided once");
+        if is_first {
             call.left -= 1;
         }
         if call.left == 0
@@ -82,6 +84,13 @@ impl WriteQueue {
         self.waiting_bytes += waiting.bytes();
         self.since.get_or_insert(now);
         self.waiting.push_back(waiting);
+        self.check();
+    }
+
+    fn check(&self) {
+        let is_idle = self.waiting.is_empty();
+        debug_assert_eq!(is_idle, self.waiting_bytes == 0, "bytes that wait are those of objects");
+        debug_assert_eq!(is_idle, self.since.is_none(), "what waits has its time");
     }
 
     pub(super) fn waiting_bytes(&self) -> u64 {
@@ -105,11 +114,13 @@ impl WriteQueue {
             taken.extend(self.waiting.pop_front());
         }
         self.since = (!self.waiting.is_empty()).then_some(now);
+        self.check();
         taken
     }
 
     pub(super) fn place(&mut self, address: DiskAddress, ticket: WriteTicket) {
-        self.placed.insert(address.pack(), ticket);
+        let is_new = self.placed.insert(address.pack(), ticket).is_none();
+        debug_assert!(is_new, "no two objects on their way have one place");
     }
 
     pub(super) fn take_placed(&mut self, address: DiskAddress) -> Option<WriteTicket> {
@@ -141,6 +152,7 @@ impl WriteQueue {
             !is_void
         });
         self.since.take_if(|_| self.waiting.is_empty());
+        self.check();
         taken
     }
 

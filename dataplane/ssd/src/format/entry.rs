@@ -80,6 +80,7 @@ impl Entry {
 
     /// Appends the entry to a list.
     pub fn encode(&self, list: &mut Vec<u8>) {
+        let before = list.len();
         let mut out = FieldWriter(std::mem::take(list));
         let no_labels = Labels::default();
         let (op, flags, frequency, labels, words) = match &self.kind {
@@ -104,6 +105,8 @@ impl Entry {
             out.bytes(name);
         }
         *list = out.0;
+        let bytes = list.len() - before;
+        debug_assert_eq!(bytes, Self::bytes_with(labels), "it takes the room that was kept for it");
     }
 
     /// The entries of a list of exactly `count`; `None` if it is no such list.

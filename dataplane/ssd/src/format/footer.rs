@@ -37,7 +37,10 @@ impl Footer {
         body.u32(sequence);
         body.u32(count);
         body.bytes(list);
-        seal_plain(Structure::Footer, &body.0, room)
+        let sealed = seal_plain(Structure::Footer, &body.0, room);
+        let kept = footer_bytes(list.len(), room);
+        debug_assert_eq!(sealed.len(), kept, "it takes the room that its segment has kept");
+        sealed
     }
 
     /// Whole blocks of the log.

@@ -46,7 +46,10 @@ impl Summary {
         body.u32(self.entries.len() as u32);
         self.entries.iter().for_each(|entry| entry.encode(&mut body.0));
         debug_assert!(body.0.len() - FIXED_BYTES <= BATCH_ENTRY_BYTES_MAX as usize);
-        seal_plain(Structure::Summary, &body.0, room)
+        let sealed = seal_plain(Structure::Summary, &body.0, room);
+        let kept = summary_bytes(body.0.len() - FIXED_BYTES, room);
+        debug_assert_eq!(sealed.len(), kept, "images begin behind it");
+        sealed
     }
 
     /// The summary at the start of `bytes`.

@@ -99,7 +99,9 @@ impl Superblock {
         body.bytes(self.cluster.as_bytes());
         self.key_check.into_iter().for_each(|check| body.u128(check));
         let version = if self.key_check.is_some() { ENCRYPTED } else { PLAIN };
-        seal(Structure::Superblock, version, &body.0, BlockRoom::Whole)
+        let sealed = seal(Structure::Superblock, version, &body.0, BlockRoom::Whole);
+        debug_assert_eq!(sealed.len(), BLOCK_BYTES as usize, "one copy leaves the other alone");
+        sealed
     }
 
     /// The copy at the start of `bytes`.

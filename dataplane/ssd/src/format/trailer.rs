@@ -27,7 +27,9 @@ impl SegmentTrailer {
         body.u32(self.sequence);
         body.u32(self.footer_offset);
         body.u32(self.footer_bytes);
-        seal_plain(Structure::Trailer, &body.0, room)
+        let sealed = seal_plain(Structure::Trailer, &body.0, room);
+        debug_assert_eq!(sealed.len(), room.bytes() as usize, "a segment ends with one block");
+        sealed
     }
 
     /// The trailer at the start of `bytes`.

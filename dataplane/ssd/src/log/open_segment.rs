@@ -107,7 +107,10 @@ impl OpenSegment {
 
     pub(super) fn complete(&mut self, number: u64) -> Vec<Written> {
         let is_it = |batch: &&mut InFlight| batch.number == number;
-        if let Some(batch) = self.in_flight.iter_mut().find(is_it) {
+        let batch = self.in_flight.iter_mut().find(is_it);
+        let is_first = batch.as_ref().is_some_and(|batch| !batch.is_written);
+        debug_assert!(is_first, "a batch is placed before it is written, and written once");
+        if let Some(batch) = batch {
             batch.is_written = true;
         }
         let mut announced = Vec::new();
@@ -122,7 +125,9 @@ impl OpenSegment {
     /// Entries of what is announced.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let (count, bytes) = self.announced;
-        Entry::decode_list(&self.list[..bytes], count).unwrap_or_default()
+        let entries = Entry::decode_list(&self.list[..bytes], count);
+        debug_assert!(entries.is_some(), "its own entries can be read");
+        entries.unwrap_or_default()
     }
 
     /// Tombstones that are being written.
@@ -162,6 +167,8 @@ impl OpenSegment {
         let (disk, sequence, room) = (superblock.disk, self.sequence, superblock.room());
         let footer = Footer::encode_list((disk, sequence), (self.entries, &self.list), room);
         let (footer_offset, footer_bytes) = (self.cursor, footer.len() as u32);
+        let end = footer_offset + footer_bytes + room.bytes();
+        debug_assert!(end <= superblock.log_bytes(), "there was room left for the end");
         let trailer = SegmentTrailer { disk, sequence, footer_offset, footer_bytes }.encode(room);
         let footer_offset = room.on_disk(footer_offset);
         let trailer_offset = room.on_disk(superblock.log_bytes() - room.bytes());

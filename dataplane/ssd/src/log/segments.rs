@@ -27,7 +27,9 @@ pub(crate) struct SegmentFiles {
 
 impl SegmentFiles {
     pub(crate) fn add(&mut self, sequence: u32, slot: u32, salt: Option<u128>) {
-        self.by_sequence.insert(sequence, HeldSegment { slot, salt, holds: 0 });
+        let segment = HeldSegment { slot, salt, holds: 0 };
+        let is_new = self.by_sequence.insert(sequence, segment).is_none();
+        debug_assert!(is_new, "no number is given twice");
         self.next_slot = self.next_slot.max(slot + 1);
     }
 

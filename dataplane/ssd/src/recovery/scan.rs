@@ -103,7 +103,7 @@ impl SegmentScan {
             offset: self.room.on_disk(offset),
             bytes: self.room.on_disk(bytes),
         };
-        match &self.state {
+        let read = match &self.state {
             State::Head => Some(ReadAt { offset: 0, bytes: 2 * BLOCK_BYTES }),
             State::Trailer(_) => {
                 Some(ReadAt { offset: self.segment_bytes - BLOCK_BYTES, bytes: BLOCK_BYTES })
@@ -111,7 +111,10 @@ impl SegmentScan {
             State::Footer { offset, bytes, .. } => Some(at(*offset, *bytes)),
             State::Summaries(now) => Some(at(now.offset, now.bytes)),
             State::Done(_) => None,
-        }
+        };
+        let is_inside = |read: &ReadAt| read.offset + read.bytes <= self.segment_bytes;
+        debug_assert!(read.iter().all(is_inside), "every read lies in the file");
+        read
     }
 
     /// Takes what was read; fewer bytes if the file is shorter. A read that fails must end the
