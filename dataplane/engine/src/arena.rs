@@ -83,7 +83,12 @@ impl ArenaSpace {
         for half in (class..found).rev() {
             self.free[half].push(offset + class_bytes(half));
         }
-        self.living.insert(offset, class);
+        let is_free = self.living.insert(offset, class).is_none();
+        debug_assert!(is_free, "no two living buffers begin at one place");
+        debug_assert!(
+            offset.is_multiple_of(class_bytes(class)),
+            "a buffer is aligned to its class"
+        );
         Some(offset)
     }
 
@@ -102,6 +107,7 @@ impl ArenaSpace {
             offset = offset.min(other);
             class += 1;
         }
+        debug_assert!(!self.free[class].contains(&offset), "a place is free once");
         self.free[class].push(offset);
         true
     }
@@ -113,7 +119,9 @@ fn class_bytes(class: usize) -> u64 {
 
 fn class_of(bytes: u64) -> usize {
     let classes = bytes.div_ceil(MANAGED_BYTES_MIN).next_power_of_two();
-    classes.ilog2() as usize
+    let class = classes.ilog2() as usize;
+    debug_assert!(class_bytes(class) >= bytes, "a buffer of a class has room for its bytes");
+    class
 }
 
 #[cfg(test)]

@@ -150,12 +150,16 @@ impl Batch {
 
     /// Has something happen at its end, after all else. Meant for batches that have not begun.
     pub(crate) fn then(&self, after: AtEnd) {
-        self.lock().after = Some(after);
+        let mut end = self.lock();
+        debug_assert!(end.after.is_none(), "one thing follows a batch");
+        end.after = Some(after);
     }
 
     /// The rails have it under this ticket.
     pub(crate) fn set_ticket(&self, ticket: BatchTicket) {
-        self.lock().ticket = Some(ticket);
+        let mut end = self.lock();
+        debug_assert!(end.ticket.is_none(), "the rails have a batch once");
+        end.ticket = Some(ticket);
     }
 
     /// What the rails know it by, if they have it.
@@ -217,6 +221,7 @@ impl Batch {
     /// What failed has failed for another reason than was known before. Meant for batches that are
     /// over.
     pub(crate) fn overrule(&self, error: &EngineError) {
+        debug_assert!(self.is_over(), "only what is final is overruled");
         let failed =
             |progress: &&RequestProgress| progress.status().state != TransferState::Completed;
         for progress in self.requests.iter().filter(failed) {
@@ -256,11 +261,15 @@ impl Batch {
     }
 
     fn account(&self, progress: &RequestProgress) {
-        if progress.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+        let left = progress.left.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(left > 0, "a piece reports once");
+        if left != 1 {
             return;
         }
         progress.finish();
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let pending = self.pending.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(pending > 0, "a request that became final was pending");
+        if pending == 1 {
             self.reach_end();
         }
     }
@@ -268,6 +277,7 @@ impl Batch {
     fn reach_end(&self) {
         let (actions, uses, at_cancel) = {
             let mut end = self.lock();
+            debug_assert!(!end.reached, "a batch ends once");
             let actions = [end.action.take(), end.after.take()];
             (actions, std::mem::take(&mut end.uses), end.at_cancel.take())
         };
@@ -309,6 +319,7 @@ impl RequestProgress {
     }
 
     fn finish(&self) {
+        debug_assert!(!self.is_final(), "a request becomes final once");
         let worst = TransferState::from_number(self.worst.load(Ordering::Relaxed));
         let state = if worst.is_final() { worst } else { TransferState::Completed };
         self.state.store(state as u8, Ordering::Release);

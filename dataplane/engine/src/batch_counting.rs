@@ -41,6 +41,7 @@ impl BatchCounting {
 
     /// The batch is over.
     pub(crate) fn end(self, batch: &Batch) {
+        debug_assert!(batch.is_over(), "what is counted is final");
         let elapsed = monotonic().saturating_sub(self.begun);
         let mut moved = Direction::ALL.map(|direction| (direction, 0));
         for (index, direction) in self.directions.iter().enumerate() {

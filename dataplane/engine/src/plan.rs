@@ -22,7 +22,8 @@ pub(crate) struct BatchPlan {
 impl BatchPlan {
     /// Cuts requests into slices.
     pub(crate) fn new(requests: &[TransferRequest]) -> Result<Self, EngineError> {
-        let slice_bytes = slice_bytes(check(requests)?);
+        let total = check(requests)?;
+        let slice_bytes = slice_bytes(total);
         let mut plan = BatchPlan { pieces: Vec::with_capacity(requests.len()), slices: Vec::new() };
         let mut room = 0;
         for (number, request) in requests.iter().enumerate() {
@@ -47,7 +48,18 @@ impl BatchPlan {
             }
             plan.pieces.push(pieces);
         }
+        plan.check(requests.len(), total);
         Ok(plan)
+    }
+
+    /// The pieces are all of so many requests of so many bytes.
+    fn check(&self, requests: usize, total: u64) {
+        let pieces = || self.slices.iter().flat_map(|(_, pieces)| pieces);
+        debug_assert_eq!(self.pieces.len(), requests, "each request has its number of pieces");
+        let counted: u64 = self.pieces.iter().map(|count| u64::from(*count)).sum();
+        debug_assert_eq!(pieces().count() as u64, counted, "each piece is one of a request");
+        let bytes: u64 = pieces().map(|piece| piece.bytes).sum();
+        debug_assert_eq!(bytes, total, "each byte is in one piece");
     }
 
     fn takes(&self, direction: Direction) -> bool {

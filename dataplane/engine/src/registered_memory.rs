@@ -42,6 +42,8 @@ impl MemoryOwner for RegisteredMemory {
         let used = used.filter(|used| !used.region().is_private());
         let used = Arc::new(used.ok_or(Status::InvalidParams)?);
         let region: &Arc<RegisteredRegion> = used.region();
+        let is_inside = region.address() <= address && bytes <= region.end() - address;
+        debug_assert!(is_inside, "a right is to a range of one buffer");
         if request.direction == Direction::Write && !region.takes_writes(address, bytes) {
             return Err(Status::InvalidWrite);
         }

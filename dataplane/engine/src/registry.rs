@@ -55,7 +55,8 @@ impl MemoryRegistry {
             });
         }
         let region = Arc::new(region);
-        table.insert(address, region.clone());
+        let is_new = table.insert(address, region.clone()).is_none();
+        debug_assert!(is_new, "no other buffer begins there");
         Ok(region)
     }
 
@@ -70,6 +71,7 @@ impl MemoryRegistry {
     /// Waits until a closed buffer is not used any more and forgets it; false if it still is used
     /// after `limit`.
     pub(crate) fn forget_unused(&self, region: &Arc<RegisteredRegion>, limit: Duration) -> bool {
+        debug_assert!(region.is_closed(), "what is forgotten takes no new uses");
         let unused = region.wait_unused(limit);
         if unused {
             let mut table = self.write();

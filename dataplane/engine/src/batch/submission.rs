@@ -98,6 +98,8 @@ impl Submission {
     /// This is the second attempt; it may begin.
     pub(crate) fn go_on(&self, second: &Arc<Batch>) {
         let mut stage = self.lock();
+        let is_prepared = matches!(&*stage, AttemptStage::Resuming(_));
+        debug_assert!(is_prepared, "a second attempt begins after the first, once");
         if stage.batch().is_canceled() {
             second.cancel();
         }

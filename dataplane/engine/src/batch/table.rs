@@ -48,6 +48,7 @@ impl BatchTable {
             }
         };
         let slot = &mut slots.all[number as usize];
+        debug_assert!(slot.batch.is_none(), "a slot is used again after its batch was released");
         slot.uses += 1;
         slot.batch = Some(batch);
         Ok(BatchId(slot.uses << SLOT_BITS | u64::from(number)))
@@ -73,6 +74,7 @@ impl BatchTable {
         let taken = slot.and_then(|slot| slot.batch.take());
         taken.ok_or(unknown(id))?;
         slots.free.push(slot_of(id) as u32);
+        debug_assert!(slots.free.len() <= slots.all.len(), "a slot is released once");
         Ok(())
     }
 

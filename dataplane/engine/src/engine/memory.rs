@@ -337,6 +337,7 @@ impl EngineState {
     /// Waits until a closed buffer is unused: first patiently, then after breaking the connections
     /// that use it. Then its keys are revoked and it is forgotten.
     fn leave(&self, region: &Arc<RegisteredRegion>) -> Result<(), EngineError> {
+        debug_assert!(region.is_closed(), "a buffer that is taken back takes no new uses");
         let is_shared = region.segment().is_some();
         if is_shared
             && let Some(owner) = &self.owner

@@ -126,6 +126,7 @@ impl EngineState {
         let rails = (copy_route.is_none() && hint.allows(Route::Rdma))
             .then(|| self.rail_requests(&target, &plan.slices, due(terms)))
             .flatten();
+        debug_assert!(copy_route.is_none() || rails.is_none(), "a batch takes one route first");
         let route = match (&copy_route, &rails) {
             (Some(_), _) => Route::SharedMemory,
             (None, Some(_)) => Route::Rdma,

@@ -44,7 +44,8 @@ struct PeerRetries {
 impl PeerRetries {
     fn push(&mut self, retry: Box<dyn WaitingBatch>) {
         self.numbers += 1;
-        self.batches.insert((retry.due(), self.numbers), retry);
+        let is_new = self.batches.insert((retry.due(), self.numbers), retry).is_none();
+        debug_assert!(is_new, "no batch is forgotten for another one");
     }
 
     fn give_up(self, reason: &EngineError) {

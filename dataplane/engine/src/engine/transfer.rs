@@ -231,6 +231,7 @@ impl EngineState {
             let complain = || self.shards.complain_if_stalled();
             wait.look(complain, || self.take_back(&batch));
         }
+        debug_assert!(batch.is_over(), "its memory is given back only now");
         Ok((batch, met))
     }
 
@@ -267,9 +268,11 @@ impl EngineState {
         let terms = prepared.terms;
         let pieces = prepared.slices.into_iter();
         let pieces = pieces.flat_map(|(d, pieces)| pieces.into_iter().map(move |piece| (d, piece)));
+        let pieces: Vec<_> = pieces.collect();
+        debug_assert_eq!(pieces.len(), plan.requests.len(), "the tag of a request names its piece");
         let fallback = self.fallback(&prepared.target, terms);
         let lease = (&plan.endpoint, &plan.rails);
-        let rails = RailBatch::new(&prepared.batch, pieces.collect(), fallback, rdma, lease);
+        let rails = RailBatch::new(&prepared.batch, pieces, fallback, rdma, lease);
         let rails = Arc::new(rails);
         // The rails get half of the time: what they cannot do goes over TCP in the other half.
         let now = monotonic();

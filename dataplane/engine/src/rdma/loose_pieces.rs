@@ -111,6 +111,7 @@ impl LoosePieces {
     fn heard(self: &Arc<Self>, is_fenced: bool) {
         let fenced = {
             let mut waiting = self.lock();
+            debug_assert!(waiting.is_fencing, "a fence is heard of once");
             waiting.is_fencing = false;
             std::mem::take(&mut waiting.fenced)
         };

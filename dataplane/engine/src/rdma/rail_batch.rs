@@ -73,6 +73,7 @@ impl Sink for RailBatch {
     }
 
     fn finished(&self, tag: u64, outcome: Result<(), RailError>) {
+        debug_assert!((tag as usize) < self.pieces.len(), "a tag is the place of a piece");
         let Some(asked @ (direction, piece)) = self.pieces.get(tag as usize) else {
             return;
         };

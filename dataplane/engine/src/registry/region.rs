@@ -161,7 +161,8 @@ impl RegisteredRegion {
 
     /// The rails know it from now on.
     pub(crate) fn set_registration(&self, registration: Arc<Registration>) {
-        let _ = self.registration.set(registration);
+        let is_first = self.registration.set(registration).is_ok();
+        debug_assert!(is_first, "the rails know a buffer by one registration");
     }
 
     /// From now on no use may begin.
@@ -198,7 +199,9 @@ impl RegionUse {
 
 impl Drop for RegionUse {
     fn drop(&mut self) {
-        if self.0.uses.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.is_closed() {
+        let uses = self.0.uses.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(uses > 0, "each use ends once");
+        if uses == 1 && self.0.is_closed() {
             // The lock makes sure that a waiter is either before its look at the count or asleep.
             drop(self.0.unused.lock().unwrap_or_else(PoisonError::into_inner));
             self.0.changed.notify_all();

@@ -19,6 +19,10 @@ impl AddressRanges {
             start = start.min(first);
             end = end.max(last);
         }
+        let before = self.0.range(..start).next_back();
+        debug_assert!(before.is_none_or(|(_, last)| *last < start), "ranges do not touch");
+        let behind = self.0.range(start..).next();
+        debug_assert!(behind.is_none_or(|(first, _)| *first > end), "what they met is in them");
         self.0.insert(start, end);
     }
 
