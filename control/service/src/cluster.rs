@@ -138,6 +138,7 @@ impl Cluster {
             members.push(member);
             shards.push(shard);
         }
+        debug_assert_eq!(members.len(), count, "each shard has started");
         let mailboxes = members.iter().map(|member: &Member| member.mailbox.clone());
         let watchdog =
             Watchdog::start("master", mailboxes.collect()).map_err(ClusterError::Thread)?;

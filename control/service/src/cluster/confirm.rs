@@ -194,7 +194,8 @@ async fn resolve(
         };
         let address = name.to_socket_addrs().and_then(first);
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
-        LOOKUPS.fetch_sub(1, Ordering::Relaxed);
+        let running = LOOKUPS.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!((1..=LOOKUPS_MAX).contains(&running), "few names are looked up at a time");
     });
     if let Err(error) = started {
         LOOKUPS.fetch_sub(1, Ordering::Relaxed);

@@ -109,6 +109,8 @@ impl<E: Environment> ControlShard<E> {
         expiry_listener: Option<Sender<Vec<String>>>,
         MasterWide { listings, window, repairs, directory }: MasterWide,
     ) -> Self {
+        let is_first = keys.settings().index == 0;
+        debug_assert_eq!(registry.is_some(), is_first, "the first shard has the registry");
         Self {
             began: environment.now(),
             followers: Followers::default(),
@@ -143,7 +145,11 @@ impl<E: Environment> ControlShard<E> {
 
     /// Learns of the other shards.
     pub(crate) fn meet(&self, members: Arc<[Member<E>]>) {
-        let _ = self.members.set(members);
+        let is_own = |own: &Member<E>| Arc::ptr_eq(&own.cells, &self.cells);
+        let is_placed = members.get(self.index).is_some_and(is_own);
+        debug_assert!(is_placed, "members come in the order of their numbers");
+        let is_first = self.members.set(members).is_ok();
+        debug_assert!(is_first, "shards are introduced once");
         if let Some(waiting) = self.waiting.take() {
             waiting.wake();
         }

@@ -37,6 +37,11 @@ impl CopyTurns {
         self.turning.set(false);
     }
 
+    /// Whether the turn is taken.
+    pub(super) fn is_turning(&self) -> bool {
+        self.turning.get()
+    }
+
     /// Copies that shard `index` of `shards` may have under way, of `allowed` on all of them.
     /// Between turns those of others only become fewer.
     pub(super) fn allowance(
@@ -48,6 +53,8 @@ impl CopyTurns {
     ) -> u32 {
         let mut active = self.active.borrow_mut();
         let active = active.entry(copies_for).or_insert_with(|| vec![0; shards]);
+        debug_assert_eq!(active.len(), shards, "the shards of a master stay the same");
+        debug_assert!(index < shards, "a shard is one of all");
         let others = active.iter().enumerate().filter(|(at, _)| *at != index);
         let theirs: u32 = others.map(|(_, copies)| *copies).sum();
         allowed.saturating_sub(theirs)

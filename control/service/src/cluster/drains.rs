@@ -77,6 +77,7 @@ impl<E: Environment> ControlShard<E> {
         let Some(mut order) = order.flatten() else {
             return false;
         };
+        debug_assert!(self.copies.is_turning(), "one turn of drain jobs is made at a time");
         order.allowance = allowance.unwrap_or(order.allowance);
         let mut whole = DrainReport { is_done: true, ..DrainReport::default() };
         for index in 0..self.members().len() {

@@ -55,6 +55,7 @@ impl<E: Environment> FollowedSegment<E> {
     }
 
     pub(crate) fn set(&self, followed: Option<(u32, Rc<Follower<E>>)>) {
+        debug_assert!(!self.is_some(), "a connection follows one segment");
         *self.0.borrow_mut() = followed;
     }
 
@@ -86,6 +87,7 @@ impl<E: Environment> Follower<E> {
 
     /// The answer has been sent: records follow.
     pub(crate) fn begin(&self) {
+        debug_assert!(self.is_sending.get(), "records follow one answer");
         self.is_sending.set(false);
         self.senders.raise();
     }
@@ -153,12 +155,16 @@ impl<E: Environment> Follower<E> {
     async fn send(&self, environment: &E) {
         let records = self.waiting.take();
         let bytes = records.len() as u64;
+        let unsent = self.noted_bytes.get() - self.sent_bytes.get();
+        debug_assert_eq!(bytes, unsent, "each record is sent once, in its order");
         let sending = Sending::begin(self);
         let mut message = Message::new();
         message.push_owned(frame(&records, self.is_whole.get()));
         let sent = self.stream.send_message(message);
         if within(environment, SEND_DEADLINE, &self.stream, sent).await.is_ok() {
             self.sent_bytes.set(self.sent_bytes.get() + bytes);
+            let is_noted = self.sent_bytes.get() <= self.noted_bytes.get();
+            debug_assert!(is_noted, "only what was noted is sent");
             sending.end();
         }
     }

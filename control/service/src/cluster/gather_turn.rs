@@ -24,6 +24,7 @@ impl GatherTurn {
 
     /// Gives a turn back, unless it has ended and another one began.
     pub(super) fn end(&mut self, ended: u64) {
+        debug_assert!((1..=self.number).contains(&ended), "a turn that ends has begun");
         if self.number == ended {
             self.end_ms = 0;
         }

@@ -30,6 +30,7 @@ impl WaitingPuts {
         self.bytes = self.bytes.saturating_add(bytes);
         self.longest_bytes = self.longest_bytes.max(longest_bytes);
         self.in_parts |= cut.is_some();
+        debug_assert!(self.longest_bytes <= self.bytes, "the longest is one of them");
     }
 }
 
@@ -196,6 +197,7 @@ impl<E: Environment> ControlShard<E> {
         if loans.is_empty() {
             return;
         }
+        debug_assert_ne!(to, self.index, "a shard lends to others");
         let member = &self.members()[to];
         let name = member.name;
         member.mailbox.post(Box::new(move |theirs: &E| {
@@ -237,6 +239,7 @@ impl<E: Environment> ControlShard<E> {
             let take = take.clone();
             let part = self.on(index, move |shard| take(shard, room)).await;
             taken.extend(part.flatten().unwrap_or_default());
+            debug_assert!(taken.len() <= limit, "no more is handed out than was asked for");
         }
         taken
     }

@@ -71,6 +71,7 @@ impl<E: Environment> ControlShard<E> {
             let step = self.list_step(shard, position, pattern.clone(), room).await?;
             bytes += step.bytes;
             page.objects.extend(step.objects);
+            debug_assert!(page.objects.len() <= limit, "a page has no more than was asked for");
             (shard, position) = match step.scan.has_ended() {
                 true => (shard + 1, None),
                 false => (shard, Some(step.scan.position())),

@@ -49,7 +49,8 @@ impl Listings {
 
 impl Drop for ListingTurn {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.0.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!((1..=AT_A_TIME_MAX).contains(&taken), "a turn is given back once");
     }
 }
 

@@ -52,7 +52,9 @@ impl LogBudget {
         }
         let is_full = budgets.len() >= PEERS_MAX && !budgets.contains_key(&peer);
         let peer = if is_full { None } else { peer };
-        budgets.entry(peer).or_default().line(now_ms)
+        let line = budgets.entry(peer).or_default().line(now_ms);
+        debug_assert!(budgets.len() <= PEERS_MAX + 1, "further peers share one budget");
+        line
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) struct LogPause {
 impl LogPause {
     /// What has come to a total since the last line; none if there is nothing to say yet.
     pub(super) fn news(&self, total: u64, now_ms: u64) -> Option<u64> {
+        debug_assert!(self.said.get() <= total, "a count does not go down");
         let news = total - self.said.get();
         if news == 0 || now_ms < self.next_ms.get() {
             return None;

@@ -12,6 +12,9 @@ pub(crate) trait Columns: Default + Send + 'static {
     /// is gone.
     fn push(&mut self, part: Option<(&Self, usize)>);
 
+    /// Number of entries: one per key.
+    fn entries(&self) -> usize;
+
     /// Makes it ready to be taken over entry by entry.
     fn seal(&mut self) {}
 }
@@ -64,6 +67,8 @@ impl Placements {
                 whole.push(Some((&self, position)));
             }
         }
+        debug_assert_eq!(next, positions.len(), "each position was replaced");
+        debug_assert_eq!(next, newer.columns.status.len(), "each newer entry has its position");
         whole
     }
 
@@ -85,20 +90,32 @@ impl Placements {
 }
 
 impl Columns for StatusCodes {
+    fn entries(&self) -> usize {
+        self.0.len()
+    }
+
     fn push(&mut self, part: Option<(&Self, usize)>) {
         self.0.push(part.map_or(Status::InternalError.code(), |(part, from)| part.0[from]));
     }
 }
 
 impl<C: HasLocations> Columns for MergedColumns<C> {
+    fn entries(&self) -> usize {
+        self.columns.counts().len()
+    }
+
     fn seal(&mut self) {
         self.starts = starts(self.columns.counts());
+        let counted: usize = self.columns.counts().iter().map(|count| usize::from(*count)).sum();
+        debug_assert_eq!(counted, self.columns.locations().len(), "each location is of a key");
     }
 
     fn push(&mut self, part: Option<(&Self, usize)>) {
         let key = part.map(|(part, from)| (&part.columns, from));
         self.columns.push_key(key);
         if let Some((part, from)) = part {
+            let keys = part.columns.counts().len();
+            debug_assert_eq!(part.starts.len(), keys, "a part is whole before it is taken over");
             let count = usize::from(part.columns.counts()[from]);
             let theirs = part.columns.locations();
             let own = &theirs[part.starts[from]..part.starts[from] + count];

@@ -30,9 +30,11 @@ impl RebuildWindow {
     pub(super) fn note(&self, before: Awaited, now: Awaited) {
         let RestartState { awaited, without_room, .. } = &*self.0;
         awaited.fetch_add(now.shares, Ordering::Relaxed);
-        awaited.fetch_sub(before.shares, Ordering::Relaxed);
+        let known = awaited.fetch_sub(before.shares, Ordering::Relaxed);
+        debug_assert!(known >= before.shares, "a shard takes back what it has added");
         without_room.fetch_add(now.room.into(), Ordering::Relaxed);
-        without_room.fetch_sub(before.room.into(), Ordering::Relaxed);
+        let known = without_room.fetch_sub(before.room.into(), Ordering::Relaxed);
+        debug_assert!(known >= usize::from(before.room), "a shard without room has said so");
     }
 
     /// A peer has met an earlier life of this master.

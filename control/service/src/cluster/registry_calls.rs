@@ -76,6 +76,7 @@ impl<E: Environment> ControlShard<E> {
                 let mount = |spec| code(registry.mount(now, spec));
                 segments.into_iter().map(mount).collect()
             };
+            debug_assert_eq!(codes.len(), count, "one code per segment");
             registry.number_mounts(client.0, &ids, number);
             codes
         };
@@ -248,6 +249,7 @@ impl<E: Environment> ControlShard<E> {
         if events.is_empty() {
             return false;
         }
+        debug_assert!(self.registry.is_some(), "events come from one shard, in their order");
         self.report_changes(&events);
         for (index, member) in self.members().iter().enumerate() {
             if index != self.index {

@@ -22,6 +22,7 @@ impl<E: Environment> ControlShard<E> {
         if !self.repairs.take() && !self.copies.is_active(CopiesFor::Repairs) {
             return false;
         }
+        debug_assert!(self.registry.is_some(), "the first shard shares the allowance out");
         let shards = self.members().len();
         let mut repairers = BTreeSet::new();
         for index in 0..shards {

@@ -55,10 +55,12 @@ impl<E: Environment> ControlShard<E> {
             }
             part.seal();
             (0..turn.len()).for_each(|rank| whole.push(Some((&part, rank))));
+            debug_assert!(!turn.is_empty(), "each turn looks at some keys");
             left = rest;
             // Calls of others that have arrived come first now.
             self.environment.sleep(Duration::ZERO).await;
         }
+        debug_assert_eq!(whole.entries(), wanted.len(), "one entry per key");
         whole
     }
 
@@ -104,6 +106,7 @@ impl<E: Environment> ControlShard<E> {
         positions: &[usize],
         work: &impl Fn(&mut KeyShard, u64, &KeySubset<'_>, &mut C),
     ) -> C {
+        debug_assert_eq!(keys.len(), positions.len(), "each key has its position in the batch");
         let mut columns = C::default();
         work(
             &mut self.keys.borrow_mut(),
@@ -111,6 +114,7 @@ impl<E: Environment> ControlShard<E> {
             &KeySubset { keys, positions },
             &mut columns,
         );
+        debug_assert_eq!(columns.entries(), keys.len(), "one answer per key");
         columns
     }
 

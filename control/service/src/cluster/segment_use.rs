@@ -106,6 +106,7 @@ impl<E: Environment> ControlShard<E> {
             }
         }
         page.next = views.next().map(|view| view.index);
+        debug_assert!(page.next.is_none_or(|next| next > from), "a listing comes to its end");
         Some(page)
     }
 

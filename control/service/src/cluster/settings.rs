@@ -78,7 +78,9 @@ pub(super) fn key_settings(
 /// others may lend memory, and what is put there must not have numbers of an earlier life.
 fn generation_base(life: u64, first: u32) -> u64 {
     let place = life >> (u64::BITS - LIFE_BITS);
-    u64::from(first.max(1)) << 40 | place << LIFE_SHIFT
+    let base = u64::from(first.max(1)) << 40 | place << LIFE_SHIFT;
+    debug_assert_eq!(base >> 40, u64::from(first.max(1)), "a life begins in its epoch");
+    base
 }
 
 /// The least epoch of a master that starts now: later starts have later ones, by a clock that is

@@ -84,6 +84,7 @@ fn needs(
         let need = needs.entry(TenantId::split(key).0.to_vec()).or_insert_with(empty);
         need.bytes = need.bytes.saturating_add(bytes);
         need.longest_bytes = need.longest_bytes.max(extent_bytes(puts.payload_bytes()[*position]));
+        debug_assert!(need.longest_bytes <= need.bytes, "the longest is one of them");
     }
     needs
 }

@@ -98,6 +98,7 @@ pub(super) fn places(
             )
         })
         .collect();
+    debug_assert_eq!(used.len(), places.len(), "each segment is named once");
     let keys = shard.keys.borrow();
     let specs: Vec<Option<Arc<SegmentSpec>>> =
         used.iter().map(|index| keys.segment(*index).cloned()).collect();

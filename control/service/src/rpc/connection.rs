@@ -147,6 +147,8 @@ fn reply(request: u64, body: &[u8], trailer: Option<&FrameTrailer>) -> Vec<u8> {
     frame.extend_from_slice(&header);
     frame.extend_from_slice(body);
     frame.extend_from_slice(end);
+    let most = HEADER_BYTES + FRAME_BODY_BYTES_MAX;
+    debug_assert!(frame.len() <= most, "a peer takes the frame of an answer");
     frame
 }
 

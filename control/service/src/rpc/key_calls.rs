@@ -211,7 +211,9 @@ impl EndedPuts {
             left = rest;
             own.to_vec()
         };
-        Ok(Self { parts: counts.iter().map(&mut take).collect(), ..self })
+        let parts = counts.iter().map(&mut take).collect();
+        debug_assert!(left.is_empty(), "each sum is that of a part");
+        Ok(Self { parts, ..self })
     }
 
     fn of(&self, share: &KeySubset<'_>, end: impl FnOnce(&StartedPuts<'_>)) {
