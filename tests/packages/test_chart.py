@@ -71,7 +71,7 @@ def test_each_object_is_what_kubernetes_takes(rendered, name):
             kubernetes_validate.validate(document, VERSION, strict=True)
 
 
-def test_a_store_pod_lends_what_was_asked_for_within_its_limit_and_drains_before_it_stops(rendered):
+def test_a_store_pod_lends_within_its_limit_and_drains_before_it_stops(rendered):
     store = rendered({"store": {"segmentSize": "40Gi", "overhead": "512Mi", "drainSeconds": 45}})["StatefulSet", "cache-store"]
     pod, only = store["spec"]["template"]["spec"], container(store)
     assert f"--global_segment_size={40 << 30}" in only["args"]
@@ -83,7 +83,7 @@ def test_a_store_pod_lends_what_was_asked_for_within_its_limit_and_drains_before
     assert "lifecycle" not in container(rendered(CASES["least"])["StatefulSet", "cache-store"])
 
 
-def test_a_disk_is_mounted_where_the_store_looks_for_it_and_the_master_is_asked_to_use_it(rendered):
+def test_a_disk_is_mounted_for_the_store_and_the_master_uses_it(rendered):
     documents = rendered(CASES["disk-of-the-host"])
     store = documents["DaemonSet", "cache-store"]
     pod, only = store["spec"]["template"]["spec"], container(store)
@@ -104,7 +104,7 @@ def test_a_disk_is_mounted_where_the_store_looks_for_it_and_the_master_is_asked_
 
 
 @pytest.mark.parametrize(("name", "kind", "item"), [("encrypted-disk", "DaemonSet", "key"), ("encrypted-claim", "StatefulSet", "disks.key")])
-def test_the_key_of_disks_comes_from_a_secret_that_the_group_of_the_pod_alone_can_read(rendered, name, kind, item):
+def test_only_the_group_of_the_pod_can_read_the_key_of_disks(rendered, name, kind, item):
     store = rendered(CASES[name])[kind, "cache-store"]
     pod, only = store["spec"]["template"]["spec"], container(store)
     [key] = [volume for volume in pod["volumes"] if volume["name"] == "disk-key"]
@@ -181,7 +181,7 @@ def test_only_stores_and_monitoring_reach_the_port_that_can_empty_the_cache(rend
     assert allowed == [[{"podSelector": {"matchLabels": stores}}], CASES["everything"]["networkPolicy"]["monitoring"]]
 
 
-def test_rules_and_dashboards_are_those_of_the_repository_and_alerts_know_the_jobs_that_are_scraped(rendered):
+def test_rules_and_dashboards_match_the_repository_and_the_scraped_jobs(rendered):
     documents = rendered(CASES["everything"])
     source = ROOT / "tools" / "dashboards"
     for name in ("recording", "alerts"):

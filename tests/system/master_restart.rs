@@ -87,7 +87,7 @@ fn three_thousand_objects_outlive_a_killed_master() {
 }
 
 #[test]
-fn what_was_removed_does_not_come_back_with_an_owner_that_missed_a_life_of_the_master() {
+fn an_owner_that_missed_a_life_of_the_master_brings_back_no_removed_key() {
     let mut master = Master::start(&["--rpc_shards=2"]);
     let nodes = [Node::start(&master, POOL_BYTES), Node::start(&master, POOL_BYTES)];
     let objects = Objects::open(&master.address());

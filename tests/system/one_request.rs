@@ -123,7 +123,7 @@ fn calls_of_a_client_that_serves_no_metrics_are_counted_by_the_agent_of_its_host
 }
 
 #[test]
-fn a_request_is_found_by_its_key_and_one_that_is_not_there_says_what_to_do() {
+fn a_request_is_found_by_its_key_or_the_error_says_what_to_do() {
     let scene = scene();
     let key = "0af7651916cd43dd8448eb211c80319c";
     assert_eq!(scene.objects.put(key, VALUE), Status::Ok);

@@ -81,7 +81,7 @@ fn no_put_of_a_burst_is_refused_and_what_is_missing_was_counted() {
 }
 
 #[test]
-fn puts_go_on_beside_a_disk_that_stands_still_and_it_is_used_again_when_it_goes_on() {
+fn puts_go_on_beside_a_hung_disk_which_is_used_again_later() {
     if !can_mount() {
         return;
     }

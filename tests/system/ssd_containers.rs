@@ -169,7 +169,7 @@ pub(super) fn tmpfs(place: &Path, size: &str) {
 }
 
 #[test]
-fn a_node_without_rights_and_with_a_small_dev_shm_uses_a_folder_of_its_own() {
+fn an_unprivileged_node_with_a_small_dev_shm_uses_its_own_folder() {
     if !is_root() {
         return;
     }
@@ -214,7 +214,7 @@ fn a_read_only_file_system_is_refused_in_one_sentence_and_the_node_goes_on() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start_is_refused_in_one_sentence_and_the_node_goes_on() {
+fn a_disk_full_from_the_start_is_refused_and_the_node_goes_on() {
     if !is_root() {
         return;
     }

@@ -117,7 +117,7 @@ fn no_job_id() -> Response {
     answer::invalid("Missing or invalid job_id")
 }
 
-/// What a body asks for, or what is wrong with it.
+/// Parses a body; the error says what to change.
 fn read(body: &[u8]) -> Result<DrainRequest, String> {
     let body: Map<String, Value> =
         serde_json::from_slice(body).map_err(|error| format!("Invalid JSON body: {error}"))?;

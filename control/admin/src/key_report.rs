@@ -31,9 +31,9 @@ pub struct ReportedObject {
     pub group: Option<String>,
     /// Whether it is never evicted.
     pub hard_pin: bool,
-    /// What is left of its soft pin.
+    /// Milliseconds until its soft pin ends; `None` without one.
     pub soft_pin_ms: Option<u64>,
-    /// What is left of the lease of its readers; 0 without one.
+    /// Milliseconds until the lease of its readers ends; 0 without one.
     pub lease_ms: u64,
     /// Whether it was read.
     pub was_read: bool,

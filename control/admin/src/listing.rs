@@ -14,7 +14,7 @@ pub(crate) struct ObjectListing {
     shared: RouteContext,
     /// Whose objects; those of all without.
     tenant: Option<TenantId>,
-    /// What is to be found in their keys; all without.
+    /// Expression that keys must match; `None` lists all.
     regex: Option<Arc<str>>,
     /// Where it goes on; `None` at its beginning and its end.
     from: Option<KeyCursor>,

@@ -41,7 +41,7 @@ pub trait ControlPlane: Send + Sync + 'static {
         limit: usize,
     ) -> Result<ObjectPage, Status>;
 
-    /// What was published of keys; `None` where nothing is.
+    /// Counts of published key events; `None` if none are published.
     fn key_events(&self) -> Option<KeyEventCounts>;
 
     /// All mounted segments, or those of a name.
@@ -209,7 +209,7 @@ pub struct SegmentInfo {
     pub state: u8,
 }
 
-/// What a drain job is to do.
+/// Order for a drain job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainRequest {
     /// Names of the segments to be emptied.

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_file_of_a_process_that_died_is_replaced_and_a_living_ones_is_not() {
+    fn only_the_socket_file_of_a_dead_process_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::Ipc(folder.path().join("events"));
         let first = endpoint.bind().unwrap();

@@ -32,7 +32,7 @@ pub struct EventPublisher {
     replay: Option<Endpoint>,
 }
 
-/// What the thread starts with.
+/// Arguments of the publishing thread.
 struct PublisherStart {
     settings: EventSettings,
     publish: BoundEndpoint,
@@ -101,7 +101,7 @@ impl EventPublisher {
         self.replay.as_ref()
     }
 
-    /// What it did since its start.
+    /// Counts since the start of the thread.
     pub fn counts(&self) -> EventCounts {
         self.counts.read()
     }

@@ -35,7 +35,7 @@ pub enum FlagError {
         value: String,
         /// Where it was written.
         origin: Origin,
-        /// What is accepted.
+        /// Values that the flag accepts, in words.
         expected: String,
     },
     /// An argument that is not a flag.
@@ -86,7 +86,7 @@ pub enum FlagError {
         name: &'static str,
         /// The value asked for.
         value: String,
-        /// What is missing.
+        /// Name of the feature that is not built.
         feature: &'static str,
     },
     /// Two settings do not go together.

@@ -32,7 +32,7 @@ pub(crate) struct AnswerBudget(Arc<Semaphore>);
 /// A body that hands out small pieces and keeps its part of the budget until it has been taken.
 struct BudgetedBody {
     body: Body,
-    /// What is left of the piece that the body gave last.
+    /// Rest of the last piece of the body, not yet sent.
     rest: Bytes,
     deadline: JoinHandle<()>,
     _part: OwnedSemaphorePermit,

@@ -39,7 +39,7 @@ pub struct MetadataServerConfig {
     pub warnings: Vec<String>,
 }
 
-/// What a start of the service should do.
+/// Action of a start: serve, or print help or version.
 #[derive(Debug)]
 pub enum MetadataStart {
     /// Serve with this configuration.

@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct ClientOptions {
     /// `host:port` of the master.
     pub address: String,
-    /// What the caller is.
+    /// Role of the caller: client, node or tool.
     pub role: Role,
     /// Random identity of the client.
     pub client: Identity,

@@ -118,7 +118,7 @@ pub struct DemotionBatch {
 /// A copy on a disk that is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tombstone {
-    /// What it is confirmed by.
+    /// Number by which the owner confirms it.
     pub number: u64,
     /// Hash of the key.
     pub hash: u64,
@@ -148,7 +148,7 @@ pub struct ListedDisks {
     pub reports: Vec<DiskReport>,
 }
 
-/// What a tenant may hold, and holds.
+/// Quota and usage of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantUse {
     /// Its name.

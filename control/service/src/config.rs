@@ -109,7 +109,7 @@ pub struct EvictionConfig {
     pub high_watermark_ratio: f64,
     /// Soft-pinned objects may go when nothing else is left.
     pub allow_soft_pinned: bool,
-    /// What goes first.
+    /// Order of eviction.
     pub policy: PolicyName,
 }
 
@@ -161,7 +161,7 @@ pub enum MetadataCleanup {
     Remote(String),
 }
 
-/// What a start of the master should do.
+/// Action of a start: serve, or print help or version.
 #[derive(Debug)]
 pub enum MasterStart {
     /// Serve with this configuration.

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_sends_to_its_own_address_goes_over_the_loopback_and_not_over_that_addresses_nic()
+    fn traffic_to_an_own_address_counts_on_the_loopback()
     {
         let (own, device) = own_address();
         assert_eq!(device_of(own), device);

@@ -96,7 +96,7 @@ pub fn pages(directory: &PageDirectory) -> Vec<PageReader> {
     PageListing::read(directory, |_| false).living
 }
 
-/// What lies in a folder of pages at one moment.
+/// The pages of a folder at one moment.
 #[derive(Debug, Default)]
 pub struct PageListing {
     /// Pages of living processes.

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_folder_of_root_or_the_user_in_which_no_other_can_exchange_files_is_safe() {
+    fn only_a_folder_whose_files_no_other_user_can_exchange_is_safe() {
         let user = Uid::from_raw(1000);
         for (owner, mode, is_safe) in [
             (0, 0o1777, true),

@@ -20,7 +20,7 @@ pub(crate) const VERSION: u32 = 2;
 /// The version before, whose links are shorter and whose slots know no stages; readers take both.
 pub(crate) const OLDER_VERSION: u32 = 1;
 
-/// What a slot counts.
+/// Key of a slot: the transfers that it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotKey {
     device: [u8; DEVICE_BYTES],
@@ -219,7 +219,7 @@ fn is_unprintable(letter: char) -> bool {
 
 const LINK_KEY_WORDS: usize = (DEVICE_BYTES + PEER_BYTES) / 8;
 
-/// What is known of one connection.
+/// Counters of one connection.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct LinkCells {

@@ -3,7 +3,7 @@
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $label:literal;)*) => {
-        /// What a program asked of a store or an engine.
+        /// Operation of a store or an engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Operation {

@@ -32,10 +32,10 @@ pub struct Request {
     spans: Mutex<GatheredSpans>,
 }
 
-/// What a thread knows.
+/// State of a thread's requests.
 #[derive(Default)]
 struct ThreadState {
-    /// What the program said of its next calls.
+    /// Trace that the program has set for its next calls.
     wanted: Option<TraceContext>,
     current: Option<Arc<Request>>,
     /// The last one, to be used again.
@@ -56,7 +56,7 @@ pub fn belongs_to(context: Option<TraceContext>) -> Option<TraceContext> {
     with_thread(set).flatten()
 }
 
-/// What the calls of this thread belong to.
+/// Trace to which the calls of this thread belong.
 pub fn belonging() -> Option<TraceContext> {
     with_thread(|state| state.wanted).flatten()
 }
@@ -102,7 +102,7 @@ pub fn begin_call(operation: Operation, clock: impl FnOnce() -> Duration) -> Ope
     OpenCall { operation, begun, thread: PhantomData }
 }
 
-/// What came of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallOutcome<'a> {
     /// Its first key.

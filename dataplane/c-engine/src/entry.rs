@@ -34,9 +34,9 @@ pub struct StatusEntry {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct NotifyEntry {
-    /// What it is about.
+    /// Name of the notify.
     pub name: *mut c_char,
-    /// What it says.
+    /// Text of the notify.
     pub msg: *mut c_char,
 }
 

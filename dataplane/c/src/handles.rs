@@ -17,7 +17,7 @@ const STEP: usize = 16;
 
 /// The open objects of one library.
 pub struct Handles<T> {
-    /// What the handles are called in messages.
+    /// Name of this kind of handle in messages.
     name: &'static str,
     next: AtomicUsize,
     /// The process that made the newest one.

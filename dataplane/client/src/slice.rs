@@ -24,7 +24,7 @@ pub enum LendError {
     /// The range is empty, or reaches over the end.
     #[error("{range:?} is no part of {bytes} bytes")]
     Outside {
-        /// What was asked for.
+        /// Range that the caller asked for.
         range: Range<usize>,
         /// What there is.
         bytes: usize,
@@ -34,9 +34,9 @@ pub enum LendError {
         "{range:?} is not free: {other:?} is lent; drop that slice first, or wait for its call"
     )]
     Lent {
-        /// What was asked for.
+        /// Range that the caller asked for.
         range: Range<usize>,
-        /// What is lent.
+        /// Range that is lent already.
         other: Range<usize>,
     },
     /// The container or the host has no memory left for it.

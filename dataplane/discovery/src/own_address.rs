@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_this_host_is_announced_as_its_address_the_one_on_the_route_before_others() {
+    fn a_name_of_this_host_is_announced_as_its_address_on_the_route() {
         let named = ips(&["10.0.0.4", "192.168.0.4"]);
         let found = pod(&["192.168.0.4"]).choose("worker-3", &named, None);
         assert_eq!(found, pair("0.0.0.0", "192.168.0.4"));

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_gpu_is_strict_about_its_rails_and_memory_of_the_host_is_not() {
+    fn only_memory_of_a_gpu_is_strict_about_its_rails() {
         let near = affinity(r#"{"cpu:0": [["a"], ["b"]], "cuda:1": [["b"], ["a"]]}"#);
         let of = |location| near.of(&RegisteredRegion::new(4096, 1, location), None);
         let (host, gpu) = (of(MemoryLocation::Cpu(0)), of(MemoryLocation::Cuda(1)));

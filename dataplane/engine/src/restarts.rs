@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_earlier_life_is_refused_also_after_one_of_the_new_life_was_taken() {
+    fn old_addresses_stay_refused_after_a_new_one_was_taken() {
         let mut restarts = Restarts::default();
         restarts.meet("p", 1, &document(&[(1000, 100)]), &[]);
         let (old, new) = ([request(1000, 10)], [request(9000, 10)]);

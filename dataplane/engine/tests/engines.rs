@@ -186,7 +186,7 @@ fn half_frozen() -> (u64, u64) {
 }
 
 #[test]
-fn a_write_to_registered_memory_that_cannot_be_written_names_the_cause_and_others_go_on() {
+fn a_write_to_read_only_memory_names_the_cause_and_others_go_on() {
     let (here, there) = (Side::new(64 << 10, pattern), Side::new(4096, |_| 0));
     let (mapped, half) = half_frozen();
     // SAFETY: it is never unmapped.

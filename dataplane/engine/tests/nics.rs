@@ -76,7 +76,7 @@ fn seen_by_the_agent(device: &str) -> u64 {
 }
 
 #[test]
-fn a_batch_that_is_spread_over_two_nics_is_accounted_to_each_by_what_it_carried() {
+fn a_batch_over_two_nics_is_counted_on_each_by_its_bytes() {
     if !geteuid().is_root() {
         eprintln!("SKIP: only root makes NICs");
         return;

@@ -157,7 +157,7 @@ fn rail(action: &str, number: usize) {
 }
 
 #[test]
-fn a_peer_that_is_killed_under_load_is_missed_and_its_successor_is_reached_over_rdma() {
+fn a_peer_killed_under_load_is_noticed_and_its_successor_reached_over_rdma() {
     let Some(devices) = devices() else { return };
     let here = engine("127.0.0.1", "rdma", &devices[..2]);
     let mut peer = Peer::start("127.0.0.1", "rdma");

@@ -201,7 +201,7 @@ def test_nothing_is_written_behind_a_registered_buffer(store):
     assert store.unregister_buffer(target.address + 32) == 0
 
 
-def test_a_call_whose_lists_disagree_has_a_code_for_each_range_that_one_of_them_names(store):
+def test_a_call_whose_lists_disagree_has_a_code_for_each_range(store):
     ranges = [[[0], []]], [[[0, 1], []]], [[[], []]]
     assert store.get_into_ranges([4096], [["k", "k"]], *ranges) == [[[-600, -600], []]]
 

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_sit_on_the_nodes_of_their_devices_in_turn_and_leave_half_of_each_to_others() {
+    fn shards_sit_on_the_nodes_of_their_devices_and_leave_half_free() {
         let one = near(&[1], |_| true);
         let [only] = one.as_slice() else { panic!("{one:?}") };
         assert_eq!(only.len(), 16);

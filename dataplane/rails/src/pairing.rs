@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_of_rails_gets_as_many_lanes_as_are_wanted_for_it_up_to_the_bound() {
+    fn each_pair_of_rails_gets_its_lanes_up_to_the_bound() {
         let count = |wanted| {
             lanes(&rails(2), &rails(2), LaneCount::PerRail(wanted), &Partners::ByPlace).len()
         };

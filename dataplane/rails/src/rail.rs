@@ -111,8 +111,8 @@ impl Rail {
         }
     }
 
-    /// Takes what the device reports unasked. Whichever shard looks first tells all by the shared
-    /// flags.
+    /// Takes the device's asynchronous events. The shard that polls first sets the flags that all
+    /// shards read.
     pub(crate) fn take_events(&self) {
         let mut is_readdressed = false;
         for _ in 0..EVENTS_PER_LOOK {

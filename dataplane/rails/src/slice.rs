@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn over_the_only_rails_a_slice_leaves_its_lane_and_over_the_only_lane_it_stays() {
+    fn a_slice_leaves_its_lane_only_if_there_is_another() {
         let mut left = vec![way(0, 0, 0), way(1, 0, 0)];
         way(1, 0, 0).leave(&mut left);
         assert_eq!(left, [way(0, 0, 0)]);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_set_holds_for_every_request_as_far_as_the_port_takes_it() {
+    fn a_set_slice_size_holds_up_to_the_limit_of_the_port() {
         assert_eq!(slice_bytes(64 << 20, 8, 1 << 30, Some(16 << 10)), 16 << 10);
         assert_eq!(slice_bytes(64 << 20, 1, 1 << 30, Some(4 << 20)), 4 << 20);
         assert_eq!(slice_bytes(64 << 20, 1, 1 << 20, Some(4 << 20)), 1 << 20);

@@ -284,7 +284,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_wait_for_an_order_ends_with_it_by_its_end_or_when_the_caller_breaks_off() {
+    fn a_wait_for_an_order_ends_by_answer_deadline_or_interruption() {
         let (done, heard) = Done::watched();
         assert_eq!(await_done(&heard, Instant::now()), Ok(false));
         let end = Instant::now() + LONG;

@@ -134,7 +134,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_process_that_stood_still_has_no_stalled_shard_until_it_has_gone_on_for_a_while() {
+    fn a_process_that_was_paused_has_no_stalled_shard_at_first() {
         let stalled_ms = STALLED.as_millis() as u64 + 1;
         let watch = WatchdogState {
             name: "test",

@@ -83,7 +83,7 @@ mod tests {
     const PART: usize = REGISTERED_BYTES;
 
     #[test]
-    fn small_ranges_keep_within_a_part_and_to_the_front_and_large_ones_to_the_end() {
+    fn small_ranges_are_at_the_front_and_large_ones_at_the_end() {
         let mut free = FreeRanges::new(4 * PART);
         assert_eq!(free.take(PART - BLOCK), Some(0));
         assert_eq!(free.take(2 * BLOCK), Some(PART), "not across the border");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_image_is_intact_until_a_bit_of_it_changes_or_another_generation_is_asked_for() {
+    fn an_image_is_intact_only_with_all_bits_and_its_generation() {
         let payload: Vec<u8> = (0..70_001_u32).map(|at| at as u8).collect();
         let image = of_payload(&payload, 9);
         assert!(is_intact(&image, 70_001, 9));

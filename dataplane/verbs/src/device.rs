@@ -86,7 +86,7 @@ pub struct DmaBufRange {
     pub address: u64,
 }
 
-/// Something that happened to a device, unasked.
+/// An asynchronous event of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceEvent {
     /// The port carries no traffic any more.

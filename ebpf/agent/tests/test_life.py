@@ -148,7 +148,7 @@ def test_a_program_that_is_started_again_is_counted_on_at_once(cluster):
         assert last == re.search(rf"^{family}_count\{{{re.escape(labels)}\}} (\d+)$", text, re.M)[1]
 
 
-def test_nics_that_are_made_again_go_on_and_those_that_are_gone_are_forgotten_in_time(cluster):
+def test_recreated_nics_go_on_and_removed_ones_are_forgotten(cluster):
     cluster.start_agent("--packets=true")
     name = f"again{cluster.rpc % 10000}"
 

@@ -25,7 +25,7 @@ def source(cluster, name):
     return next(row for row in cluster.snapshot()["sources"] if row["name"] == name)
 
 
-def test_a_node_in_a_pod_is_watched_as_itself_and_its_nics_are_not_the_hosts(cluster):
+def test_a_node_in_a_pod_is_watched_with_its_own_nics(cluster):
     rail = cluster.rails[0]
     pod = cluster.start(
         "pod", "ip", "netns", "exec", rail.space, *APART, PROGRAM, "node", "--port=0",

@@ -232,7 +232,7 @@ def round_trips(cluster):
     return sum(cluster.metric("perigee_tcp_round_trip_seconds_count").values())
 
 
-def test_in_a_namespace_of_groups_of_its_own_round_trips_are_counted_and_what_is_hidden_is_listed(cluster, pod):
+def test_in_a_cgroup_namespace_round_trips_count_and_hidden_processes_are_listed(cluster, pod):
     enter = f'echo $$ > {pod}/agent/cgroup.procs && exec unshare --cgroup "$@"'
     cluster.start_agent(prefix=["sh", "-c", enter, "sh"])
     pid = cluster.processes["agent"].pid

@@ -1,4 +1,4 @@
-//! Leave to read the types from maps.
+//! Declares the types of maps as plain bytes, so that the loader can read them.
 #![expect(unsafe_code, reason = "it vouches that messages of probes are plain bytes")]
 
 use crate::{

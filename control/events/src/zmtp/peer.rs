@@ -15,10 +15,10 @@ const PONG: &[u8] = b"\x04PONG";
 const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
 const CANCEL: &[u8] = b"\x06CANCEL";
 
-/// What a peer sends.
+/// The receiving half of a peer's connection.
 pub(crate) struct PeerReader(Box<dyn AsyncRead + Unpin>);
 
-/// What a peer is sent.
+/// The sending half of a peer's connection.
 pub(crate) struct PeerWriter {
     to: Box<dyn AsyncWrite + Unpin>,
     buffer: Vec<u8>,

@@ -177,7 +177,7 @@ fn unread_answers_have_one_budget_and_small_ones_are_given_beside_them() {
 }
 
 #[test]
-fn a_large_answer_is_packed_for_those_who_take_it_and_a_small_one_is_not() {
+fn only_large_answers_are_packed_and_only_if_accepted() {
     let large = || async { "perigee ".repeat(4096) };
     let handle = start(hello().route("/large", get(large)));
     let ask = |path: &str, accepts: &str| {

@@ -1,4 +1,4 @@
-//! What shards make of what owners say of their disks.
+//! How shards react to the health that owners report of their disks.
 //! Invariant: nothing waits for a disk that is not well, and it gets no copies but single ones that
 //! show whether it still is.
 
@@ -42,8 +42,8 @@ impl KeyShard {
         self.tombstones.mark()
     }
 
-    /// Whether a disk that can write has not made all copies void for good whose tombstones have
-    /// numbers below one.
+    /// Whether a disk that can write has still to make copies void whose tombstones have numbers
+    /// below `mark`.
     pub fn awaits_void(&self, mark: u64) -> bool {
         self.space.disks().iter().any(|disk| {
             let can_write =

@@ -1,7 +1,7 @@
-//! Pins of upserts that a later one has overtaken.
-//! Invariant: what is readable has the pins that it would have if each acknowledged upsert had
-//! begun after the end of the one before. While one may still end it is kept as if it had; a pin
-//! of one that is revoked or given up goes with it.
+//! Pins of upserts that end after a later one has published its bytes.
+//! Invariant: a readable object has the pins it would have if all acknowledged upserts had run one
+//! after the other. An upsert that may still end counts as if it had; its pin goes if it is revoked
+//! or given up.
 
 use crate::object::Flags;
 use crate::pending::{OvertakenPins, Pending, PutName};

@@ -139,8 +139,8 @@ impl KeyShard {
         }
     }
 
-    /// Evicts one of `parts` parts of what the tenant of a key lacks for puts of `bytes` bytes, of
-    /// which the longest has `longest_bytes`, on other shards.
+    /// Evicts this shard's share, one of `parts`, of the quota that puts on other shards lack. They
+    /// have `bytes` bytes in all, the longest `longest_bytes`, and are of the tenant of `key`.
     pub fn evict_of_tenant(
         &mut self,
         now_ms: u64,

@@ -69,7 +69,7 @@ pub struct Task {
     pub updated_ms: u64,
     /// The client that copies, or is to.
     pub client: Identity,
-    /// What came of it; empty before its end.
+    /// Outcome of the task, for people; empty before its end.
     pub message: String,
 }
 

@@ -46,7 +46,7 @@ impl<E: Environment> std::fmt::Debug for Member<E> {
     }
 }
 
-/// What all shards of a master have together.
+/// State that all shards of a master share.
 #[derive(Clone, Default)]
 pub(super) struct MasterWide {
     listings: Listings,

@@ -1,5 +1,5 @@
-//! The room of all shards for one object that none has room for alone: all hand over what is free,
-//! evict a step, and so on until it fits; what is left over is shared out again.
+//! Gathers the room of all shards for an object that no shard has room for alone. All hand over
+//! what is free and evict step by step until it fits; the rest is shared out again.
 //! Invariant: one gathers at a time, so that two large objects do not take the room from each
 //! other.
 

@@ -12,7 +12,7 @@ use perigee_schemas::extent::extent_bytes;
 use perigee_shard::{Call, Environment, Post};
 use std::sync::Arc;
 
-/// What the puts lack that wait for room on one shard.
+/// Bytes that the puts waiting on one shard lack.
 #[derive(Clone, Copy, Default)]
 struct WaitingPuts {
     bytes: u64,

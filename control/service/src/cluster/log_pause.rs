@@ -6,7 +6,7 @@ use std::cell::Cell;
 /// Milliseconds between two lines.
 const PAUSE_MS: u64 = 10_000;
 
-/// What was said last of a count.
+/// The total in the last log line, and the earliest time of the next.
 #[derive(Debug, Default)]
 pub(super) struct LogPause {
     said: Cell<u64>,
@@ -14,7 +14,7 @@ pub(super) struct LogPause {
 }
 
 impl LogPause {
-    /// What has come to a total since the last line; none if there is nothing to say yet.
+    /// Growth of a total since the last line; `None` if no line is due.
     pub(super) fn news(&self, total: u64, now_ms: u64) -> Option<u64> {
         debug_assert!(self.said.get() <= total, "a count does not go down");
         let news = total - self.said.get();

@@ -10,7 +10,7 @@ use perigee_shard::{Environment, Post};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// What a heartbeat is answered with.
+/// Answer to a heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingAnswer {
     /// The client must mount again.
@@ -21,7 +21,7 @@ pub(crate) struct PingAnswer {
     pub(crate) has_disk_work: bool,
 }
 
-/// What a heartbeat says of what the client lends.
+/// The client's segments, as its heartbeat reports them.
 pub(crate) struct BeatReport {
     pub(crate) segments: Vec<u128>,
     /// What it has memory for.
@@ -33,7 +33,7 @@ pub(crate) struct BeatReport {
     pub(crate) disks: Vec<DiskReport>,
 }
 
-/// What a client asks to be mounted.
+/// Request of a client to mount segments.
 pub(crate) struct MountRequest {
     pub(crate) segments: Vec<SegmentSpec>,
     /// The client answers a request to mount again.

@@ -6,7 +6,7 @@ use perigee_flags::{FlagError, Settings};
 
 const SWITCH: &str = "enable_kv_events";
 
-/// What the switch turns on.
+/// Flags that have no effect without the switch.
 const SWITCHED: [&str; 6] = [
     "kv_events_bind_endpoint",
     "kv_events_replay_endpoint",

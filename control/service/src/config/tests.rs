@@ -351,7 +351,7 @@ fn quotas_of_tenants_come_from_a_file_that_must_be_named() {
 }
 
 #[test]
-fn objects_go_to_ssds_only_with_the_switch_and_what_is_idle_without_it_is_said() {
+fn objects_go_to_ssds_only_with_the_switch_and_idle_settings_are_named() {
     let on = load(&[
         "--enable_offload",
         "--allow_unbuilt",

@@ -8,7 +8,7 @@ use perigee_master::{Effort, KeyShard, PutConfig, PutStart, SoftPin};
 use perigee_schemas::limits::{REPLICAS_MAX, SEGMENTS_MAX};
 use perigee_schemas::{Identity, Status, master, object};
 
-/// What a put asks for, owned so that it can go to other shards.
+/// Requests of a put, owned so that they can be sent to other shards.
 pub(super) struct PutRequests {
     client: Identity,
     payload_bytes: Vec<u64>,

@@ -29,7 +29,7 @@ struct RingSeen {
     lost: [u64; SLOW_CLASSES],
 }
 
-/// What a reader had not seen.
+/// New entries since the last reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkReading {
     /// The latest batches of each thread, and how many batches each stands for: those that were

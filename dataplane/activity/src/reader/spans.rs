@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpansSeen(u64);
 
-/// What a reader had not seen.
+/// New entries since the last reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptSpans {
     /// Spans in the order in which they were kept.

@@ -16,7 +16,7 @@ const KINDS: usize = OPERATIONS + 8;
 /// Sizes of a kind, by powers of four.
 const SIZES: usize = 16;
 
-/// What is compared with others of its kind and size.
+/// Class of calls whose durations are compared: operation and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PacedKind {
     kind: usize,
@@ -48,7 +48,7 @@ fn size(bytes: u64) -> usize {
     log4.saturating_sub(4).min(SIZES - 1)
 }
 
-/// What a thread usually needs, by kind and size.
+/// Running medians of a thread's calls, by operation and size.
 #[derive(Debug)]
 pub(super) struct UsualPace {
     /// Running medians in nanoseconds; 0 for what was never done.

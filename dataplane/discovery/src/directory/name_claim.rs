@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_long_for_us_is_no_proof_of_death_and_one_too_long_for_all_is() {
+    fn only_an_answer_too_long_for_every_engine_proves_death() {
         let of_length = |bytes| {
             is_final(&HandshakeError::Frame(HandshakeFrameError::TooLong { bytes, limit: 1 << 20 }))
         };

@@ -256,7 +256,7 @@ fn a_restarted_peer_with_other_addresses_is_served_at_once() {
 }
 
 #[test]
-fn an_address_of_an_earlier_life_is_refused_also_after_one_of_the_new_life_was_served() {
+fn old_addresses_stay_refused_after_a_new_one_was_served() {
     let mut first = Peer::start("127.0.0.1");
     let here = engine("127.0.0.1");
     let memory = vec![1u8; 4096];

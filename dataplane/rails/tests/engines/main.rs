@@ -268,7 +268,7 @@ fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read
 }
 
 #[test]
-fn device_memory_is_registered_with_the_rails_that_take_it_and_refused_as_unsupported_if_none_does()
+fn device_memory_is_unsupported_if_no_rail_takes_it()
 {
     let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
@@ -288,7 +288,7 @@ fn device_memory_is_registered_with_the_rails_that_take_it_and_refused_as_unsupp
 }
 
 #[test]
-fn a_request_whose_memory_no_common_rail_knows_fails_at_once_and_holds_up_no_other() {
+fn a_request_without_a_common_rail_fails_at_once_and_delays_no_other() {
     let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
     let side = |host: &str, plans: &[DevicePlan]| {

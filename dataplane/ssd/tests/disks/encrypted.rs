@@ -44,7 +44,7 @@ fn neither_bytes_nor_keys_of_objects_are_readable_on_an_encrypted_disk() {
 }
 
 #[test]
-fn another_key_no_key_and_a_key_for_what_is_not_encrypted_are_refused_and_change_nothing() {
+fn a_wrong_missing_or_needless_key_is_refused_and_changes_nothing() {
     let cases = [
         (Host::with_key(1), Host::with_key(2), "encrypted with another key"),
         (Host::with_key(1), Host::new(), "are encrypted; name the file of their key"),

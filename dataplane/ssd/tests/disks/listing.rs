@@ -4,7 +4,7 @@ use crate::host::{Host, LONG, MIB, list_from};
 use perigee_ssd::{ListError, OpenedDisk, VoidCopy};
 
 #[test]
-fn what_is_alive_is_listed_in_pages_and_what_is_made_void_on_the_way_is_not() {
+fn live_objects_are_listed_in_pages_without_those_made_void() {
     let (host, folder) = (Host::new(), tempfile::tempdir().unwrap());
     let OpenedDisk { disk, .. } = host.open(folder.path(), 128 * MIB);
     assert_eq!(list_from(&disk, None), [], "an empty disk");

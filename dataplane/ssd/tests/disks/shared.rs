@@ -32,7 +32,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_folder_is_free_when_no_process_has_it_and_is_taken_over_as_it_is() {
+fn a_folder_without_a_process_is_taken_over_unchanged() {
     takes_over(&Host::new());
     takes_over(&Host::with_key(1));
 }

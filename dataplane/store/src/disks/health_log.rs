@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_that_counts_seconds_gives_a_line_a_minute_and_each_change_of_health_one() {
+    fn each_change_of_health_gives_a_line_and_a_changing_reason_one_a_minute() {
         let (mut log, mut now, mut lines) = (HealthLog::default(), Instant::now(), 0);
         let mut look = |health, reason: String, now| {
             let state = DiskState { health, reason };

@@ -1,16 +1,16 @@
-//! When a disk that has failed is tried again. Invariant: the pause grows with each failure, up to
-//! a bound; a disk that has served for as long as the longest one begins with the shortest again.
+//! Schedules retries of a failed disk. Invariant: the pause grows with each failure, up to a bound.
+//! A disk that has served for the longest pause begins with the shortest again.
 
 use crate::limits::{DISK_RETRY_MAX, DISK_RETRY_MIN};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(super) struct DiskRetry {
-    /// Failures since the disk served for long.
+    /// Failures since the disk last served for the longest pause.
     failures: u32,
-    /// When it is tried again.
+    /// Time of the next try.
     due: Option<Instant>,
-    /// Since when it serves.
+    /// Time at which it began to serve.
     serves: Option<Instant>,
 }
 
@@ -42,7 +42,7 @@ impl DiskRetry {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// How long until it is tried again; none if it serves.
+    /// Time left until the next try; `None` if the disk serves.
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(now))
     }
@@ -59,7 +59,7 @@ fn pause(failures: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// The pauses after so many failures, each at the end of the one before.
+    /// The pauses after `failures` failures, one behind the other.
     fn pauses(retry: &mut DiskRetry, now: &mut Instant, failures: usize) -> Vec<Duration> {
         let mut pauses = Vec::new();
         for _ in 0..failures {

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_a_client_are_shared_by_its_disks_and_sizes_are_kept_within_bounds() {
+    fn disks_share_the_limits_of_their_client_and_sizes_are_bounded() {
         let values = [
             ("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "8GB"),
             ("MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE", "4GB"),

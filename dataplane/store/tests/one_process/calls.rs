@@ -324,7 +324,7 @@ fn of_upserts_that_race_all_count_as_stored_and_one_stays_whole() {
 }
 
 #[test]
-fn a_lease_on_one_key_of_a_group_protects_all_of_them_whichever_shard_they_are_on() {
+fn a_lease_on_one_key_of_a_group_protects_it_on_all_shards() {
     let cluster = master(&["--rpc_shards=4"]);
     let node = store(&cluster, ANY, 16 << 20, true);
     let value = data(1, 1000);

@@ -50,7 +50,7 @@ fn unreachable_owners(store: &Store) -> u64 {
 }
 
 #[test]
-fn every_read_from_an_owner_that_cannot_be_reached_is_a_miss_and_a_write_is_not_stored() {
+fn reads_from_an_unreachable_owner_miss_and_writes_are_not_stored() {
     // The owner does not answer the master either.
     let cluster = master(&["--verify_segments=false"]);
     let keys = ["one", "two", "three"];
@@ -78,7 +78,7 @@ fn every_read_from_an_owner_that_cannot_be_reached_is_a_miss_and_a_write_is_not_
 }
 
 #[test]
-fn a_copy_or_move_to_an_owner_that_cannot_be_reached_is_counted_where_it_was_tried() {
+fn a_copy_to_an_unreachable_owner_is_counted_where_it_was_tried() {
     let flags = ["--verify_segments=false", "--max_retry_attempts=1"];
     let cluster = master(&flags);
     mount_away(&cluster, &["away"]);

@@ -130,7 +130,7 @@ fn what_slows_both_nics_is_nobodys_fault_even_if_one_always_takes_longer() {
 }
 
 #[test]
-fn a_few_seconds_in_which_the_host_disturbs_one_nic_are_no_verdict_while_another_becomes_slow() {
+fn a_short_disturbance_of_a_nic_is_no_verdict_while_another_slows() {
     let mut judge = SlowDetector::default();
     let rails = |rail0, rail1| vec![nic("rail0", rail0 * US), nic("rail1", rail1 * US)];
     play(&mut judge, 30, |_| rails(72, 65));
@@ -351,7 +351,7 @@ fn peers_behind_a_nic_that_loses_are_not_named_and_others_still_are() {
 }
 
 #[test]
-fn a_wire_that_becomes_thin_is_named_and_not_one_that_always_was_or_is_a_little_slower() {
+fn only_a_wire_that_becomes_much_thinner_is_named() {
     let wires = |of_first| {
         let wire = |name, value| sample(SuspectKind::Nic, "wire/out/ethernet", name, value);
         vec![wire("eth0", of_first), wire("eth1", 60 * US), wire("eth2", 70 * US)]
@@ -499,7 +499,7 @@ fn times_are_short() {
 }
 
 #[test]
-fn the_only_nic_of_a_host_that_is_slow_from_the_start_is_named_by_what_was_measured_before() {
+fn an_only_nic_that_is_slow_from_the_start_is_named_by_its_baseline() {
     let turn = |value_ns, checked_ns: Option<u64>| Signs {
         checked_ns: checked_ns.map(|ns| ("eth0".to_owned(), ns)).into_iter().collect(),
         ..signs(vec![nic("eth0", value_ns)])

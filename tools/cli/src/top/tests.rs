@@ -342,7 +342,7 @@ fn batch(ended_ms: u64, wire_ns: u64) -> SlowBatchEntry {
 }
 
 #[test]
-fn slow_batches_are_listed_stage_by_stage_the_latest_first_and_no_row_is_remembered_for_good() {
+fn slow_batches_are_listed_latest_first_and_rows_are_forgotten() {
     let mut board = board();
     for second in 6..300 {
         let mut slow = linked(second);

@@ -53,7 +53,7 @@ fn a_report_is_taken_and_its_host_shown() {
 }
 
 #[test]
-fn a_report_that_is_none_or_under_the_name_of_another_is_refused_with_the_reason() {
+fn an_unreadable_or_misattributed_report_is_refused_with_the_reason() {
     let master = Reported::new();
     for body in ["", "{}", "[1]", r#"{"host":7}"#] {
         let (status, text) = master.report("10.0.0.1", body);

@@ -154,7 +154,7 @@ fn a_peer_that_describes_its_rails_again_is_the_same_one_with_other_lanes() {
 }
 
 #[test]
-fn requests_fail_at_once_while_no_rail_has_an_address_and_arrive_when_one_has_it_again() {
+fn requests_fail_at_once_only_while_no_rail_has_an_address() {
     let mut world = World::pair(2);
     let (peer, keys) = (world.open("b"), world.keys("b", None));
     send_all(&mut world, &peer, &keys);

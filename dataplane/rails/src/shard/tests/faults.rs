@@ -293,7 +293,7 @@ fn requests_to_a_peer_that_no_rail_reaches_fail_before_their_deadline() {
 }
 
 #[test]
-fn while_all_our_ports_are_down_requests_fail_at_once_and_rails_carry_load_when_they_are_up_again()
+fn requests_fail_at_once_only_while_all_our_ports_are_down()
 {
     // Whether the lanes were up before, or the peer is met while the ports are down.
     for is_known in [true, false] {

@@ -39,7 +39,7 @@ fn is_overwritten(world: &mut World) -> bool {
 }
 
 #[test]
-fn packets_of_a_rail_that_failed_do_not_land_after_the_request_was_reported_as_done() {
+fn packets_of_a_failed_rail_do_not_land_after_the_request_ended() {
     let ends = Arc::new(Ends::default());
     let (mut world, plans) = stranded(&ends, LONG);
     let took = world.until(LATE, |_| ends.count() == plans.len());
@@ -109,7 +109,7 @@ fn a_forgotten_peer_confirms_before_its_requests_are_reported() {
 }
 
 #[test]
-fn a_write_of_a_dead_client_does_not_land_once_it_is_fenced_or_the_memory_revoked() {
+fn no_write_of_a_dead_client_lands_after_fencing_or_revocation() {
     for precaution in ["none", "fence", "revoke"] {
         let ends = Arc::new(Ends::default());
         let (mut world, _) = stranded(&ends, LONG);

@@ -46,7 +46,7 @@ fn two_rails() -> (World, Arc<crate::peer::PeerRecord>) {
 }
 
 #[test]
-fn work_for_a_rail_that_is_being_remade_holds_up_nothing_for_the_others_and_arrives() {
+fn work_for_a_rail_being_remade_arrives_and_delays_no_other() {
     let (mut world, peer) = two_rails();
     let (partial, all) = (keys_of_rail(&world, 0), world.keys("b", None));
     world.faults("a", 0).flush_next(1);
@@ -72,7 +72,7 @@ fn work_for_a_rail_that_is_being_remade_holds_up_nothing_for_the_others_and_arri
 }
 
 #[test]
-fn a_request_for_a_rail_that_is_lost_ends_before_its_deadline_and_blocks_no_other() {
+fn a_request_for_a_lost_rail_ends_early_and_blocks_no_other() {
     // Whether a slice of it has failed before, or its first one waits.
     for is_tried in [true, false] {
         let (mut world, peer) = two_rails();

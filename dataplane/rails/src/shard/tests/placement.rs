@@ -53,7 +53,7 @@ fn memory_of_a_gpu_goes_over_its_preferred_rail_alone_while_that_works() {
 }
 
 #[test]
-fn when_the_preferred_rail_fails_the_others_go_on_but_not_those_that_are_not_listed() {
+fn when_the_preferred_rail_fails_only_listed_ones_take_over() {
     let [carried, _] = carried(&mut world(true), true);
     assert!(carried[0] == 0 && carried[2] > 0, "{carried:?}");
 }

@@ -37,7 +37,7 @@ fn a_dropped_request_ends_as_no_answer_after_all_retries_and_flushes_the_rest() 
 }
 
 #[test]
-fn a_stranded_write_lands_after_its_sender_is_gone_unless_the_queue_pair_it_was_meant_for_is() {
+fn a_stranded_write_lands_while_its_target_queue_pair_lives() {
     for fenced in [false, true] {
         let (network, mut a, mut b) = joined(Clock::Manual);
         let late = Some(Duration::from_secs(1));
