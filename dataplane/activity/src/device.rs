@@ -129,8 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_to_an_own_address_counts_on_the_loopback()
-    {
+    fn traffic_to_an_own_address_counts_on_the_loopback() {
         let (own, device) = own_address();
         assert_eq!(device_of(own), device);
         assert_eq!(device_between(own, "203.0.113.7".parse().unwrap()), device);

@@ -156,8 +156,7 @@ fn round_trips_of_a_group_count_also_if_it_becomes_known_when_its_connections_ar
 }
 
 #[test]
-fn connections_of_another_network_namespace_count_on_no_nic_here()
-{
+fn connections_of_another_network_namespace_count_on_no_nic_here() {
     let _alone = alone();
     let Some(mut probes) = probes(&[Feature::RoundTrips]) else {
         return;

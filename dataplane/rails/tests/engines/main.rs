@@ -268,8 +268,7 @@ fn bytes_move_between_the_memories_of_two_devices_although_no_processor_can_read
 }
 
 #[test]
-fn device_memory_is_unsupported_if_no_rail_takes_it()
-{
+fn device_memory_is_unsupported_if_no_rail_takes_it() {
     let network = SoftwareNetwork::new(Clock::Real).unwrap();
     let meeting = Meeting::new();
     let side = |host: &str, plans: &[DevicePlan], devices: &[&str]| {

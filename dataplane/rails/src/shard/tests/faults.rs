@@ -293,8 +293,7 @@ fn requests_to_a_peer_that_no_rail_reaches_fail_before_their_deadline() {
 }
 
 #[test]
-fn requests_fail_at_once_only_while_all_our_ports_are_down()
-{
+fn requests_fail_at_once_only_while_all_our_ports_are_down() {
     // Whether the lanes were up before, or the peer is met while the ports are down.
     for is_known in [true, false] {
         let mut world = World::pair(2);
