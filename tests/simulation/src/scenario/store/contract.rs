@@ -22,6 +22,9 @@ use std::time::Duration;
 /// again and again.
 const STRAY_BYTES: Duration = Duration::from_secs(300);
 
+/// Longest that a new life of the master has lookups wait for what owners have.
+const REBUILD_WINDOW: Duration = Duration::from_secs(2);
+
 /// What happens in a run beside the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trials {
@@ -47,6 +50,8 @@ pub(super) struct Contract {
     is_in_peace: Cell<bool>,
     /// Owners that are saying what they have.
     returning: Rc<Cell<u32>>,
+    /// When the last life of the master ended.
+    master_ended: Cell<Duration>,
     /// When a master or the membership of a segment began again: earlier writers may still write.
     upheaval: Cell<Option<Duration>>,
 }
@@ -68,6 +73,7 @@ impl Contract {
             lost: Cell::default(),
             is_in_peace: Cell::new(false),
             returning: Rc::default(),
+            master_ended: Cell::default(),
             upheaval: Cell::new(None),
         }
     }
@@ -102,6 +108,7 @@ impl Contract {
     /// The master's process ends now. Where other things go wrong too, an owner may not have been
     /// following, or its last words do not reach it: then it knows of what was before.
     pub(super) fn note_end_of_master(&self) {
+        self.master_ended.set(self.world.now());
         if !self.keeps_all() {
             let all = self.world.now();
             self.binding.set(Binding { all, ..self.binding.get() });
@@ -228,8 +235,13 @@ impl Contract {
         });
     }
 
-    /// A lookup has not found a key.
+    /// A lookup has not found a key. A new life of the master waits for owners, but no longer than
+    /// its window: what a later one says to have is found again.
     pub(super) fn note_absent(&self, key: &str, asked: Duration) {
+        let is_over = asked >= self.master_ended.get() + REBUILD_WINDOW;
+        if self.returning.get() > 0 && is_over {
+            return;
+        }
         if self.keeps_all() || self.returning.get() == 0 {
             self.add_absence(key, asked, self.keeps_all());
         }
