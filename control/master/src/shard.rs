@@ -3,8 +3,8 @@
 //! out.
 //!
 //! A shard consists of parts; `KeyShard` names them all. A part whose records must agree has a
-//! `check` of its own, and `KeyShard::check` calls them all and compares parts with each other. Each
-//! file below holds one call, or one step of several calls, that spans parts.
+//! `check` of its own, and `KeyShard::check` calls them all and compares parts with each other.
+//! Each file below holds one call, or one step of several calls, that spans parts.
 
 mod admission;
 mod announcement;

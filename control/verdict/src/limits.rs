@@ -22,7 +22,7 @@ pub const SHOWN_LINKS_MAX: usize = 16_384;
 pub const REPORT_PERIOD_MS: u64 = 2_000;
 /// Milliseconds without a report after which a host is left out.
 pub const REPORT_FRESH_MS: u64 = 15_000;
-/// A host that reports no more is said to be silent for so long, in milliseconds: an hour.
+/// Milliseconds for which a host that reports no more is listed as silent: an hour.
 pub const SILENT_SHOWN_MS: u64 = 3_600_000;
 /// Milliseconds that a culprit is the same before it is named: the others may be about to report.
 pub const SETTLE_MS: u64 = 4_000;

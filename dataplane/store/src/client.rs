@@ -268,7 +268,7 @@ impl Store {
             rdma.close();
         }
         self.master.close();
-        debug_assert!(!self.is_open(), "no one opens a store again that was left");
+        debug_assert!(!self.is_open(), "a store that was left is not opened again");
     }
 
     /// Whether the client takes calls.

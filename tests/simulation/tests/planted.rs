@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// All that there are: a fault that has gone is a promise that no one proves.
+/// All that there are: without its fault a promise is not proved.
 const FAULTS_MIN: usize = 168;
 
 #[test]

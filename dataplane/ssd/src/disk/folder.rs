@@ -82,8 +82,8 @@ impl<E: Environment> DiskFolder<E> {
         self.path.join(format!("{slot:08}{SUFFIX}"))
     }
 
-    /// Whether the file system has room for a file of so many bytes and leaves the reserve. One that
-    /// does not say how much is free is asked by making the file.
+    /// Whether the file system has room for a file of so many bytes and leaves the reserve. A file
+    /// system that does not say how much is free is asked by making the file.
     pub(super) async fn has_room(&self, bytes: u64) -> bool {
         let free = self.files.free_bytes(&self.path).await;
         free.map_or(true, |free| free >= bytes.saturating_add(self.reserve_bytes.get()))

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_ends_early_leaves_records_for_the_shards_that_had_not_told() {
+    fn a_master_that_ends_early_leaves_records_for_the_shards_that_had_not_spoken() {
         let mut book = book();
         let keys: Vec<[u8; 1]> = (b'a'..=b'z').map(|letter| [letter]).collect();
         for (generation, key) in (1..).zip(&keys) {
