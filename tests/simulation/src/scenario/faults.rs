@@ -88,7 +88,8 @@ impl Trouble {
                 2 => self.freeze().await,
                 3 | 4 => self.part().await,
                 5 => {
-                    self.world.set_link_conditions(LinkConditions::faulty(&self.random, self.flips))
+                    self.world
+                        .set_link_conditions(LinkConditions::faulty(&self.random, self.flips));
                 }
                 _ => self.world.break_some_connection(),
             }
