@@ -238,7 +238,7 @@ impl Contract {
     /// A lookup has not found a key. A new life of the master waits for owners, but no longer than
     /// its window: what a later one says to have is found again.
     pub(super) fn note_absent(&self, key: &str, asked: Duration) {
-        let is_over = asked >= self.master_ended.get() + REBUILD_WINDOW;
+        let is_over = self.world.now() >= self.master_ended.get() + REBUILD_WINDOW;
         if self.returning.get() > 0 && is_over {
             return;
         }
