@@ -12,7 +12,7 @@ from conftest import FOLDER
 
 DASHBOARDS = sorted((FOLDER / "grafana").glob("*.json"))
 COLUMNS = 24
-KINDS = {"row", "stat", "timeseries", "heatmap"}
+KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
 
 
 @pytest.fixture(params=DASHBOARDS, ids=lambda file: file.stem)
@@ -40,6 +40,8 @@ def test_a_dashboard_has_what_grafana_asks_for(dashboard):
             continue
         assert panel["description"].startswith("Source: ")
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        if panel["type"] == "table":
+            assert all(target["format"] == "table" and target["instant"] for target in panel["targets"])
         references = [target["refId"] for target in panel["targets"]]
         assert references and len(set(references)) == len(references)
         used = set(re.findall(r"\$(\w+)", " ".join(target["expr"] for target in panel["targets"])))
