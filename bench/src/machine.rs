@@ -16,6 +16,7 @@ use crate::stop::Stop;
 mod agent;
 mod allocator;
 mod copies;
+mod packed;
 mod probes;
 mod queue_pair;
 mod rebuild;
@@ -24,11 +25,12 @@ mod shard;
 mod tcp;
 
 /// What is measured under each word, and whether a run that names nothing takes it.
-const PARTS: [(&str, bool, Part); 10] = [
+const PARTS: [(&str, bool, Part); 11] = [
     ("copies", true, copies::take),
     ("tcp", true, tcp::take),
     ("allocator", true, allocator::take),
     ("master", true, shard::take),
+    ("packed", true, packed::take),
     ("rebuild", true, rebuild::take),
     ("record", true, record::take),
     ("kernels", false, copies::take_kernels),
@@ -46,7 +48,7 @@ const FLAGS: &[Flag] = &[
         "what",
         ValueKind::Text,
         USUAL,
-        "copies, tcp, allocator, master, rebuild, record (usual); kernels: the copy with each of the CPU's; rdma: bare queue \
+        "copies, tcp, allocator, master, packed, rebuild, record (usual); kernels: the copy with each of the CPU's; rdma: bare queue \
          pairs; probes: what eBPF probes cost (root); agent: what the host's agent costs an exchange (root); several with commas",
     ),
     settings::size("0", "Bytes of copied blocks; 0 is 64 KiB to 16 MiB"),
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn words_name_parts_and_an_unknown_one_is_refused() {
-        assert_eq!(parts(USUAL).unwrap().len(), 6);
+        assert_eq!(parts(USUAL).unwrap().len(), 7);
         assert_eq!(parts("copies, kernels").unwrap().len(), 2);
         let error = parts("copies,kopies").unwrap_err();
         assert!(error.to_string().contains("allocator"), "{error}");

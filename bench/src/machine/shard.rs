@@ -19,7 +19,7 @@ const BATCH: usize = 256;
 const PAYLOAD_BYTES: u64 = 4000;
 const SEGMENT_BYTES_PER_KEY: u64 = 8192;
 /// Keys asked for one after the other lie so far apart.
-const STRIDE: usize = 7_919;
+pub(super) const STRIDE: usize = 7_919;
 
 /// Takes rows of calls to one shard.
 pub(super) fn take(bench: &mut Bench<'_>) -> Result<(), BenchError> {
@@ -52,7 +52,14 @@ pub(super) fn take(bench: &mut Bench<'_>) -> Result<(), BenchError> {
         unit: FigureUnit::Bytes,
         goal: None,
     });
+    keep(shard);
     Ok(())
+}
+
+/// Keeps a shard to the end of the program: what is measured after it is to grow the process, and
+/// not to find memory that is free again.
+pub(super) fn keep(shard: KeyShard) {
+    Box::leak(Box::new(shard));
 }
 
 /// An empty shard with a segment for so many keys.
@@ -85,7 +92,7 @@ fn put(shard: &mut KeyShard, keys: &[&[u8]]) -> Result<(), BenchError> {
     expect("put", status.iter().all(|status| *status == 0))
 }
 
-fn expect(call: &str, is_right: bool) -> Result<(), BenchError> {
+pub(super) fn expect(call: &str, is_right: bool) -> Result<(), BenchError> {
     match is_right {
         true => Ok(()),
         false => Err(BenchError::program("shard", format!("{call} was refused"))),
@@ -93,7 +100,7 @@ fn expect(call: &str, is_right: bool) -> Result<(), BenchError> {
 }
 
 /// Calls with a batch of keys each, once for all keys.
-fn timed(
+pub(super) fn timed(
     keys: &[&[u8]],
     mut call: impl FnMut(&[&[u8]]) -> Result<(), BenchError>,
 ) -> Result<Measured, BenchError> {

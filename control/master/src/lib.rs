@@ -30,6 +30,8 @@ mod loan;
 mod moving;
 mod object;
 mod outbox;
+mod packed;
+mod packing;
 mod pattern;
 mod pending;
 mod placement;

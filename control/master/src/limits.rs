@@ -245,6 +245,12 @@ pub const SCAN_STEP_OBJECTS: u32 = 1024;
 /// which a step ends. At worst, when a search cannot use its automaton, that is some milliseconds.
 pub const SCAN_STEP_WORK: usize = 16 << 20;
 
+/// Milliseconds after which an object that lies on a disk alone, but has something under way, is
+/// looked at again.
+pub const PACK_AGAIN_MS: u64 = 1_000;
+/// The same where nothing is under way, and what is kept of it fits into no packed record.
+pub const PACK_REFUSED_MS: u64 = 600_000;
+
 /// Milliseconds from the start of a master in which owners may announce what an earlier one had put
 /// into their segments.
 pub const ANNOUNCING_MS: u64 = 600_000;

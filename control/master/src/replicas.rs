@@ -3,6 +3,8 @@
 //! Invariant: a replica is in one list of its segment, or follows one of its group that is, from
 //! the moment it is made until it is removed; and it is in at most one chain.
 
+use std::collections::BTreeSet;
+
 use perigee_allocator::Extent;
 
 use crate::generations::Generations;
@@ -18,12 +20,15 @@ pub(crate) struct Replicas {
     records: Slab<Replica>,
     /// By segment number; `None` for segments that are not known or forgotten.
     lists: Vec<Option<Box<SegmentLists>>>,
+    /// Copies on disks that were linked later than others behind them in the log: disk, address and
+    /// number of each.
+    late: BTreeSet<(u32, u64, u32)>,
     generations: Generations,
 }
 
 impl Replicas {
     pub(crate) fn new(generations: Generations) -> Self {
-        Self { records: Slab::new(), lists: Vec::new(), generations }
+        Self { records: Slab::new(), lists: Vec::new(), late: BTreeSet::new(), generations }
     }
 
     /// A segment may have replicas from now on.
@@ -155,8 +160,25 @@ impl Replicas {
         }
     }
 
+    /// A copy on a disk was linked later than others behind it in the log.
+    pub(crate) fn note_late(&mut self, id: u32) {
+        let replica = &self.records[id];
+        debug_assert!(replica.is_on_disk(), "memory has no log");
+        self.late.insert((replica.segment, replica.offset, id));
+    }
+
+    /// Of such copies the one that comes first in the log of a disk, or `NONE`.
+    pub(crate) fn oldest_late(&self, disk: u32) -> u32 {
+        let oldest = self.late.range((disk, 0, 0)..=(disk, u64::MAX, NONE)).next();
+        oldest.map_or(NONE, |(_, _, id)| *id)
+    }
+
     /// Takes a replica out of its list, for good.
     pub(crate) fn unlink(&mut self, id: u32) {
+        if !self.late.is_empty() && self.records[id].is_on_disk() {
+            let replica = &self.records[id];
+            self.late.remove(&(replica.segment, replica.offset, id));
+        }
         if let Some(lists) = lists_of(&mut self.lists, self.records[id].lane()) {
             lists.unlink(&mut self.records, id);
         }
@@ -259,6 +281,10 @@ impl Replicas {
     /// Panics unless each replica is in one list of its segment or follows, and all are counted.
     pub(crate) fn check(&self) {
         self.records.check();
+        for (disk, address, id) in &self.late {
+            let late = &self.records[*id];
+            assert_eq!((late.segment, late.offset, late.is_on_disk()), (*disk, *address, true));
+        }
         let mut counted = 0;
         for (segment, lists) in (0..).zip(&self.lists) {
             let Some(lists) = lists else {

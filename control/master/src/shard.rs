@@ -30,6 +30,7 @@ mod mount;
 mod move_task;
 mod notes;
 mod overtaken;
+mod pack;
 mod parts;
 mod place;
 mod promote;
@@ -86,6 +87,7 @@ use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
 use crate::outbox::Outbox;
+use crate::packing::Packing;
 use crate::pending::PendingPuts;
 use crate::policy::EvictionPolicy;
 use crate::rebuild::Rebuild;
@@ -135,6 +137,8 @@ pub struct KeyShard {
     departures: Departures,
     soft_pins: SoftPins,
     outbox: Outbox,
+    /// What is to become packed records.
+    packing: Packing,
     rebuild: Rebuild,
     removals: Removals,
     policy: Box<dyn EvictionPolicy>,
@@ -181,6 +185,7 @@ impl KeyShard {
             departures: Departures::default(),
             soft_pins: SoftPins::default(),
             outbox: Outbox::new(settings.generation_base),
+            packing: Packing::default(),
             rebuild: Rebuild::default(),
             removals: Removals::default(),
             policy: settings.policy.build(),
@@ -231,7 +236,7 @@ impl KeyShard {
             gauges.capacity_bytes += segment.capacity_bytes;
         }
         for disk in self.space.disks() {
-            gauges.disk_copies += self.replicas.count_in(*disk) as u64;
+            gauges.disk_copies += self.replicas_in(*disk) as u64;
             gauges.disk_bytes += self.space.get(*disk).map_or(0, |share| share.copied_bytes);
             if let Some(budget) = self.write_budget(self.space.disk_id(*disk)) {
                 gauges.budget_left_bytes += budget.left_bytes;
@@ -259,7 +264,7 @@ impl KeyShard {
             capacity_bytes: 0,
             allocated_bytes: share.copied_bytes,
             largest_free_bytes: 0,
-            replicas: self.replicas.count_in(disk) as u64,
+            replicas: self.replicas_in(disk) as u64,
         })
     }
 

@@ -37,6 +37,7 @@ impl KeyShard {
         self.check_relocation();
         self.check_wishes();
         self.check_disks();
+        self.check_packed();
         self.check_demotions();
         self.check_budgets();
         self.check_quotas();
@@ -66,6 +67,10 @@ impl KeyShard {
                 assert_eq!(replica.sibling, NONE, "{id} is the last and only copy on a disk");
                 *bytes_of.entry(replica.segment).or_default() += replica.payload_bytes;
             }
+        }
+        for (place, _) in self.keys.packed().iter() {
+            let copy = self.keys.packed().copy(place);
+            *bytes_of.entry(copy.disk).or_default() += copy.payload_bytes;
         }
         for disk in self.space.disks() {
             let counted = self.space.get(*disk).map(|share| share.copied_bytes);

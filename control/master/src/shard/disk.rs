@@ -52,7 +52,7 @@ impl KeyShard {
     fn end_written(&mut self, ended: &EndedDemotions<'_>, at: usize) -> Result<(), Status> {
         let (generation, address) = (ended.generations[at], ended.addresses[at]);
         self.drop_stale(hash_key(ended.keys[at]), ended.keys[at]);
-        let object = self.keys.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
+        let object = self.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
         let under_way = self.demotions.of(object).copied();
         let under_way = under_way.filter(|it| it.generation == generation && it.is_taken);
         let Some(under_way) = under_way else {
@@ -109,8 +109,8 @@ impl KeyShard {
         }
     }
 
-    fn stale_of(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        let object = self.keys.find_hashed(hash, key)?;
+    fn stale_of(&mut self, hash: u64, key: &[u8]) -> Option<u32> {
+        let object = self.find_hashed(hash, key)?;
         self.replicas.chain(self.keys[object].first).find(|id| !self.is_readable(*id))
     }
 
@@ -130,6 +130,7 @@ impl KeyShard {
         self.keys[object].first = self.replicas.put_last(id, first);
         self.space.count_copy(disk, payload_bytes as i64);
         self.report_joined(object, id);
+        self.note_disk_only(object);
     }
 
     /// Drops a copy that is in no chain any more, with a tombstone unless the disk is gone or its
@@ -232,9 +233,12 @@ impl KeyShard {
         if self.removals.is_copy_void(hash, copy.key, copy.generation) {
             return Err(Status::ObjectNotFound);
         }
-        let is_current = self.is_current(hash, copy);
-        self.drop_stale(hash, copy.key);
-        let object = match self.keys.find_hashed(hash, copy.key) {
+        let known = self.find_hashed(hash, copy.key);
+        let is_current = known.is_some_and(|object| self.is_current(object, copy));
+        if known.is_some() {
+            self.drop_stale(hash, copy.key);
+        }
+        let object = match known.and_then(|_| self.find_hashed(hash, copy.key)) {
             Some(object) if self.keys[object].first != NONE => {
                 return self.learn_of(object, disk, copy, is_current);
             }
@@ -245,6 +249,7 @@ impl KeyShard {
             }
             // A put that is under way may come to nothing.
             Some(object) => object,
+            None if self.learn_packed(hash, disk, copy) => return Ok(()),
             None => self.insert_object(copy.key, hash, copy.group),
         };
         let stamp = self.clock.touch();
@@ -259,15 +264,13 @@ impl KeyShard {
 
     /// Whether a copy has the bytes that its key has by the master's record, though all that the
     /// record names may be gone: the key was not written or removed since, whatever is noted of it.
-    fn is_current(&self, hash: u64, copy: &AnnouncedCopy<'_>) -> bool {
-        self.keys.find_hashed(hash, copy.key).is_some_and(|object| {
-            if self.is_striped(object) {
-                return false;
-            }
-            let mut complete = self.replicas.chain(self.keys[object].first);
-            self.keys[object].checksum == copy.checksum
-                && complete.any(|id| self.replicas[id].generation == copy.generation)
-        })
+    fn is_current(&self, object: u32, copy: &AnnouncedCopy<'_>) -> bool {
+        if self.is_striped(object) {
+            return false;
+        }
+        let mut complete = self.replicas.chain(self.keys[object].first);
+        self.keys[object].checksum == copy.checksum
+            && complete.any(|id| self.replicas[id].generation == copy.generation)
     }
 
     /// Whether a key may have changed without a disk having heard of it.
@@ -331,16 +334,27 @@ impl KeyShard {
     /// budget. Logs go on in order, so the oldest copies are the ones.
     pub(super) fn forget_recycled(&mut self, mut budget: usize) -> usize {
         for disk in self.space.disks().to_vec() {
-            while budget > 0 {
-                let oldest = self.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
-                if oldest == NONE || self.is_readable(oldest) {
-                    break;
-                }
-                self.drop_recycled(oldest);
-                self.counters.recycled_copies += 1;
+            while budget > 0
+                && let Some(recycled) = self.recycled_in(disk)
+            {
+                self.forget_recycled_copy(recycled);
                 budget -= 1;
             }
+            budget = self.forget_packed(disk, budget);
         }
         budget
+    }
+
+    /// A copy on a disk whose place in the log has been used again, of those that are not packed.
+    fn recycled_in(&self, disk: u32) -> Option<u32> {
+        let first = self.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
+        let is_there = |id: &u32| *id != NONE;
+        let oldest = [first, self.replicas.oldest_late(disk)].into_iter().filter(is_there);
+        oldest.into_iter().find(|id| !self.is_readable(*id))
+    }
+
+    pub(super) fn forget_recycled_copy(&mut self, id: u32) {
+        self.drop_recycled(id);
+        self.counters.recycled_copies += 1;
     }
 }

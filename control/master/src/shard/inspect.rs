@@ -16,7 +16,7 @@ impl KeyShard {
     /// What is known of a key of this shard.
     pub fn inspect(&mut self, now_ms: u64, key: &[u8]) -> InspectedKey {
         self.begin(now_ms);
-        let object = self.keys.find(key);
+        let object = self.find(key);
         let departures = self.departures.of(hash_key(key), self.now_ms);
         InspectedKey {
             object: object.and_then(|object| self.inspect_object(object)),

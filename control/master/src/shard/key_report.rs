@@ -68,6 +68,20 @@ impl KeyShard {
         }
     }
 
+    /// A key that nothing was known of lies on a disk.
+    pub(super) fn report_packed(&self, key: &[u8], payload_bytes: u64) {
+        let Some(queue) = &self.events else {
+            return;
+        };
+        queue.push(KeyEvent {
+            change: KeyChange::Stored,
+            medium: Medium::Disk,
+            key: key.into(),
+            payload_bytes,
+            group: None,
+        });
+    }
+
     fn report_key(&self, change: KeyChange, object: u32, replica: u32, medium: Medium) {
         let Some(queue) = &self.events else {
             return;

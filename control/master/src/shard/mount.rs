@@ -80,6 +80,13 @@ impl KeyShard {
     pub(super) fn forget_gone(&mut self, mut budget: usize) -> usize {
         while let Some(segment) = self.space.next_gone() {
             let Some(replica) = self.replicas.any_in(segment) else {
+                if self.keys.packed().count_in(segment) > 0 {
+                    if budget == 0 {
+                        return 0;
+                    }
+                    budget -= self.lose_packed(segment, budget);
+                    continue;
+                }
                 self.replicas.close(segment);
                 self.space.forget(segment);
                 continue;

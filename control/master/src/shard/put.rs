@@ -5,6 +5,7 @@ use perigee_schemas::tenant::is_same_tenant;
 use perigee_schemas::{PartLayout, Status};
 
 use crate::columns::{PlacementColumns, ReplicaState};
+use crate::index::Slot;
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
@@ -65,7 +66,11 @@ impl KeyShard {
         }
         let hash = hash_key(key);
         let payer = self.payer(key)?;
-        let replaces = match self.keys.find_hashed(hash, key) {
+        let known = self.keys.find_hashed(hash, key);
+        if !batch.upsert && known.is_some_and(|slot| self.is_packed_again(hash, slot)) {
+            return Err(Status::ObjectAlreadyExists);
+        }
+        let replaces = match known.and_then(|slot| self.object_of(slot)) {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
         };
@@ -81,7 +86,7 @@ impl KeyShard {
         };
         let placed = self.place_charged(&request)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
-        let object = match self.keys.find_hashed(hash, key) {
+        let object = match self.find_hashed(hash, key) {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
@@ -102,6 +107,18 @@ impl KeyShard {
     fn kind_at(&mut self, batch: &PutStart<'_>, at: usize, hash: u64) -> ObjectKind {
         let (place, keys) = batch.place_of(at);
         ObjectKind::new(place, keys, self.continued.take(hash))
+    }
+
+    /// Whether what is kept of a key that is put again is a packed record that can be read: its
+    /// writer has no use for that now, but would have had.
+    fn is_packed_again(&mut self, hash: u64, known: Slot) -> bool {
+        let place = known.as_packed();
+        let Some(place) = place.filter(|place| self.is_packed_readable(*place)) else {
+            return false;
+        };
+        let kind = self.keys.packed().copy(place).kind;
+        self.note_access_of(hash, kind, true);
+        true
     }
 
     /// Decides whether the key may be written, and clears an abandoned put away.

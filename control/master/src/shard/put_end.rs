@@ -95,7 +95,7 @@ impl KeyShard {
             }
             return Err(Status::ObjectAlreadyExists);
         }
-        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
@@ -220,7 +220,7 @@ impl KeyShard {
         if !in_flight && self.free_discarded(put) != Discarded::No {
             return Ok(());
         }
-        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
             return self.revoke_gone(object, put.generation);
         };

@@ -302,6 +302,10 @@ impl KeyShard {
         for (object, _) in self.keys.iter() {
             holdings.entry(self.payer_of(object)).or_default().1 += 1;
         }
+        for (_, record) in self.keys.packed().iter() {
+            let owner = self.quotas.as_ref().map_or(SHARED, |quotas| quotas.known(record.key()));
+            holdings.entry(owner).or_default().1 += 1;
+        }
         let accounts = self.quotas.iter().flat_map(|quotas| quotas.iter());
         let named = accounts.filter_map(|it| Some((it.usage().name, *holdings.get(&it.number())?)));
         named.collect()

@@ -5,6 +5,7 @@
 use perigee_schemas::Status;
 
 use crate::columns::{ReplicaColumns, ReplicaState};
+use crate::index::Slot;
 use crate::limits::CONTINUED_KEYS_MIN;
 use crate::object::Flags;
 use crate::slab::NONE;
@@ -19,28 +20,28 @@ impl KeyShard {
         self.begin(now_ms);
         out.clear();
         let found = self.keys.locate(keys, &self.replicas);
-        let exists = |object: &u32| i32::from(*object != NONE && self.is_complete(*object));
+        let exists = |slot: &Slot| i32::from(self.is_slot_complete(*slot));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         self.counters.total_checks += out.len() as u64;
         self.counters.valid_checks += out.iter().filter(|status| **status == 1).count() as u64;
         self.note_missing(&found);
-        for (object, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
-            self.touch(*object, Touch::Probe);
+        for (slot, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
+            self.probe(*slot);
         }
         self.keys.reuse(found);
     }
 
     /// Remembers the keys behind those that were found: what is stored under them soon goes on from
     /// those.
-    fn note_missing(&mut self, found: &[u32]) {
-        let is_missing = |object: &&u32| **object == NONE;
+    fn note_missing(&mut self, found: &[Slot]) {
+        let is_missing = |slot: &&Slot| **slot == Slot::NONE;
         let missing = found.iter().filter(is_missing).count();
         if missing == 0 || found.len() - missing < CONTINUED_KEYS_MIN {
             return;
         }
         let hashes = found.iter().zip(self.keys.located());
-        for (_, hash) in hashes.filter(|(object, _)| is_missing(object)) {
+        for (_, hash) in hashes.filter(|(slot, _)| is_missing(slot)) {
             self.continued.note(*hash);
         }
     }
@@ -67,20 +68,20 @@ impl KeyShard {
     ) {
         self.begin(now_ms);
         out.clear();
-        let found = self.keys.locate(keys, &self.replicas);
-        for object in &found {
-            self.describe(*object, out);
+        let mut found = self.keys.locate(keys, &self.replicas);
+        if touch == Touch::Read {
+            self.unpack_found(keys, &mut found);
         }
-        for (at, object) in found.iter().enumerate().rev() {
-            if out.status[at] == Status::Ok.code() {
-                let lease = self.touch(*object, touch);
-                if touch == Touch::Read {
-                    out.lease[at] = lease;
-                    self.promote_hit(*object);
-                    if self.heat.is_some() {
-                        self.count_read(*object);
-                    }
-                }
+        for slot in &found {
+            self.describe(*slot, out);
+        }
+        for (at, slot) in found.iter().enumerate().rev() {
+            if out.status[at] != Status::Ok.code() {
+                continue;
+            }
+            match slot.as_object().filter(|_| touch == Touch::Read) {
+                Some(object) => out.lease[at] = self.read(object),
+                None => self.probe(*slot),
             }
         }
         self.keys.reuse(found);
@@ -88,11 +89,46 @@ impl KeyShard {
         self.count_gets(out);
     }
 
+    /// Packed records that are read become objects, which have leases.
+    fn unpack_found(&mut self, keys: &[&[u8]], found: &mut [Slot]) {
+        for (at, slot) in found.iter_mut().enumerate() {
+            if slot.as_packed().is_none() {
+                continue;
+            }
+            // The same key may come twice.
+            let there = self.keys.find_hashed(self.keys.located()[at], keys[at]);
+            let there = there.filter(|there| self.is_slot_complete(*there));
+            let object = there.and_then(|there| self.object_of(there));
+            *slot = object.map_or(Slot::NONE, Slot::object);
+        }
+    }
+
+    /// A reader was given what is kept of a key; returns the name of its lease.
+    fn read(&mut self, object: u32) -> u64 {
+        let lease = self.touch(object, Touch::Read);
+        self.promote_hit(object);
+        if self.heat.is_some() {
+            self.count_read(object);
+        }
+        lease
+    }
+
+    /// A client asked for what is kept of a key.
+    fn probe(&mut self, slot: Slot) {
+        match (slot.as_object(), slot.as_packed()) {
+            (Some(object), _) => {
+                self.touch(object, Touch::Probe);
+            }
+            (None, Some(place)) => self.probe_packed(place),
+            (None, None) => {}
+        }
+    }
+
     /// As `get_replicas`, without a lease and without counting: for operators, not for readers.
     pub fn peek(&self, keys: &[&[u8]], out: &mut ReplicaColumns) {
         out.clear();
         for key in keys {
-            self.describe(self.keys.find(key).unwrap_or(NONE), out);
+            self.describe(self.keys.find(key).unwrap_or(Slot::NONE), out);
         }
     }
 
@@ -101,7 +137,13 @@ impl KeyShard {
     /// # Errors
     /// `ObjectNotFound` or `ReplicaIsNotReady`.
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
-        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let slot = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        if let Some(place) = slot.as_packed() {
+            let is_there = self.is_packed_readable(place);
+            let payload_bytes = self.keys.packed().copy(place).payload_bytes;
+            return is_there.then_some(payload_bytes).ok_or(Status::ObjectNotFound);
+        }
+        let object = slot.as_object().ok_or(Status::ObjectNotFound)?;
         let mut replicas = self.replicas.chain(self.keys[object].first);
         let is_there = |id: &u32| self.is_readable(*id);
         match replicas.find(is_there).filter(|_| self.is_complete(object)) {
@@ -117,7 +159,19 @@ impl KeyShard {
         }
     }
 
-    fn describe(&self, object: u32, out: &mut ReplicaColumns) {
+    fn describe(&self, slot: Slot, out: &mut ReplicaColumns) {
+        match slot.as_packed() {
+            None => self.describe_object(slot.as_object().unwrap_or(NONE), out),
+            Some(place) if self.is_packed_readable(place) => {
+                let (copy, first_location) = (self.keys.packed().copy(place), out.locations.len());
+                out.locations.push(self.packed_location(&copy));
+                out.push_found(copy.checksum, copy.payload_bytes, first_location);
+            }
+            Some(_) => out.push_failure(Status::ObjectNotFound),
+        }
+    }
+
+    fn describe_object(&self, object: u32, out: &mut ReplicaColumns) {
         let first_location = out.locations.len();
         let first = self.keys.get(object).map_or(NONE, |record| record.first);
         for id in self.replicas.chain(first) {

@@ -85,8 +85,8 @@ impl KeyShard {
     pub fn known(&self, keys: &[&[u8]], out: &mut Vec<i32>) {
         out.clear();
         out.extend(keys.iter().map(|key| {
-            let object = self.keys.find(key).filter(|object| self.is_complete(*object));
-            object.map_or(Status::ObjectNotFound, |_| Status::Ok).code()
+            let slot = self.keys.find(key).filter(|slot| self.is_slot_complete(*slot));
+            slot.map_or(Status::ObjectNotFound, |_| Status::Ok).code()
         }));
     }
 
@@ -103,7 +103,7 @@ impl KeyShard {
         if !is_new || !self.space.receive_announced(segment, extent, true) {
             return false;
         }
-        let object = self.keys.find_hashed(hash, record.key);
+        let object = self.find_hashed(hash, record.key);
         let is_taken = match object {
             _ if self.removals.is_record_void(hash, record) => false,
             None => !self.rebuild.may_have_changed(hash),
@@ -190,7 +190,7 @@ impl KeyShard {
     fn link_announced(&mut self, segment: u32, hash: u64, record: &Record<'_>) {
         let is_own = is_same_tenant(record.key, record.group);
         let group = std::str::from_utf8(record.group).ok().filter(|_| is_own).unwrap_or_default();
-        let object = match self.keys.find_hashed(hash, record.key) {
+        let object = match self.find_hashed(hash, record.key) {
             Some(object) => object,
             None => self.insert_object(record.key, hash, group),
         };

@@ -71,7 +71,7 @@ impl KeyShard {
         status: Status,
         in_flight: bool,
     ) -> Result<(), Status> {
-        let object = self.keys.find(key);
+        let object = self.find(key);
         let under_way = object.and_then(|object| Some((object, *self.relocation.of(object)?)));
         let under_way = under_way.filter(|(_, it)| it.generation == name.generation);
         let Some((object, under_way)) = under_way else {

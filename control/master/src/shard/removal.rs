@@ -112,7 +112,7 @@ impl KeyShard {
                     return;
                 }
                 self.removals.note_key(hash, Removal::of(record));
-                if let Some(object) = self.keys.find_hashed(hash, record.key) {
+                if let Some(object) = self.find_hashed(hash, record.key) {
                     self.drop_removed(object, record);
                 }
             }
@@ -120,7 +120,17 @@ impl KeyShard {
                 let Some(pattern) = self.removals.note_pattern(record) else { return };
                 let keys = self.keys.iter().filter(|(_, object)| pattern.matches(object.key()));
                 let matching: Vec<u32> = keys.map(|(object, _)| object).collect();
+                let packed = self.keys.packed();
+                let older = packed.iter().filter(|(place, kept)| {
+                    packed.copy(*place).generation < record.generation
+                        && pattern.matches(kept.key())
+                });
+                let older: Vec<u32> = older.map(|(place, _)| place).collect();
                 for object in matching {
+                    self.drop_removed(object, record);
+                }
+                for place in older {
+                    let object = self.unpack(place);
                     self.drop_removed(object, record);
                 }
             }

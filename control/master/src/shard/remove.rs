@@ -18,7 +18,7 @@ impl KeyShard {
         self.begin(now_ms);
         out.clear();
         for key in keys {
-            let removed = match self.keys.find(key) {
+            let removed = match self.find(key) {
                 None => {
                     // Owners that are away may still have it.
                     self.tombstones.note_change(hash_key(key));
@@ -81,7 +81,7 @@ impl KeyShard {
     }
 
     fn clear_one(&mut self, client: u128, key: &[u8], segment_name: &str) -> Result<(), Status> {
-        let object = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
         let record = &self.keys[object];
         if record.flags.has(Flags::PENDING) {
             return Err(Status::ReplicaIsNotReady);

@@ -1,55 +1,90 @@
-//! Walks over all keys in bounded steps, so that other calls get their turn in between. Invariant:
-//! a walk ends after as many steps as it takes to pass the keys that were there when it began; keys
-//! that come or go during the walk may be met or not.
+//! Walks over all keys in bounded steps, so that other calls get their turn in between.
+//! Invariant: a walk goes up in the keys' hashes, whatever becomes of their objects, so it meets
+//! each key once that is there all the time; keys that come or go during a walk may be met or not.
 
 use crate::departures::DepartureCause;
+use crate::index::Slot;
+use crate::key_events::Medium;
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
+use crate::slab::NONE;
 
 use super::KeyShard;
 use super::listed_key::ListedKey;
 use super::scan_position::Scan;
 use crate::pattern::Pattern;
 
-/// What is left of one step of a walk.
-struct ScanBudget {
+/// One step of a walk: what it has before it, and what is left of its budget.
+struct Step {
+    /// What stands in the part of the walk where it is, the next one last.
+    ahead: Vec<(u64, Slot)>,
+    /// Where that part ends.
+    last: u64,
+    /// The place that was looked at last.
+    place: Option<u64>,
     objects: u32,
+    parts: u32,
     work: usize,
 }
 
-impl ScanBudget {
-    fn of_a_step() -> Self {
-        Self { objects: SCAN_STEP_OBJECTS, work: SCAN_STEP_WORK }
+impl Step {
+    fn new() -> Self {
+        Self {
+            ahead: Vec::new(),
+            last: 0,
+            place: None,
+            objects: SCAN_STEP_OBJECTS,
+            parts: SCAN_STEP_OBJECTS,
+            work: SCAN_STEP_WORK,
+        }
     }
 
-    /// The next object that matches. A step looks at one key at least, so that walks end.
-    fn next(&mut self, shard: &KeyShard, scan: &mut Scan, pattern: &Pattern) -> Option<u32> {
-        while self.objects > 0 && self.work > 0 {
-            let id = scan.take()?;
-            self.objects -= 1;
-            let Some(object) = shard.keys.get(id) else {
+    /// The next key that matches. A step looks at one key at least, so that walks end.
+    fn next(&mut self, shard: &KeyShard, scan: &mut Scan, pattern: &Pattern) -> Option<Slot> {
+        loop {
+            let Some(&(place, slot)) = self.ahead.last() else {
+                if self.is_over() || scan.has_ended() {
+                    return None;
+                }
+                self.parts -= 1;
+                (self.ahead, self.last) = shard.keys.around(scan.next());
+                self.ahead.reverse();
+                if self.ahead.is_empty() {
+                    scan.pass(self.last);
+                }
                 continue;
             };
-            self.work = self.work.saturating_sub(pattern.work(object.key()));
-            if pattern.matches(object.key()) {
-                return Some(id);
+            // What stands at one place is looked at in one step.
+            if self.is_over() && self.place != Some(place) {
+                return None;
+            }
+            self.ahead.pop();
+            self.place = Some(place);
+            scan.pass(if self.ahead.is_empty() { self.last } else { place });
+            self.objects = self.objects.saturating_sub(1);
+            let Some(key) = shard.keys.key(slot) else {
+                continue;
+            };
+            self.work = self.work.saturating_sub(pattern.work(key));
+            if pattern.matches(key) {
+                return Some(slot);
             }
         }
-        None
+    }
+
+    fn is_over(&self) -> bool {
+        self.objects == 0 || self.parts == 0 || self.work == 0
     }
 }
 
 impl KeyShard {
-    /// A walk over the keys of now.
+    /// A walk over the keys.
     pub fn scan(&self) -> Scan {
-        let end = self.keys.bound();
-        Scan { next: 0, end }
+        Scan::FIRST
     }
 
-    /// The walk that was at this position. Any two numbers are fine: they end within the keys of
-    /// now.
-    pub fn scan_from(&self, (next, end): (u32, u32)) -> Scan {
-        let end = end.min(self.keys.bound());
-        Scan { next, end }
+    /// The walk that was at this position. Any two numbers are fine.
+    pub fn scan_from(&self, position: (u32, u32)) -> Scan {
+        Scan::at(position)
     }
 
     /// One step of a removal: of the keys met, those that can be removed are; returns how many.
@@ -64,11 +99,14 @@ impl KeyShard {
         self.begin(now_ms);
         self.tombstones.note_pattern();
         self.rebuild.note_pattern();
-        if force && scan.next == 0 {
+        if force && *scan == Scan::FIRST {
             self.note_pattern_removal(pattern);
         }
-        let (mut removed, mut budget) = (0, ScanBudget::of_a_step());
-        while let Some(id) = budget.next(self, scan, pattern) {
+        let (mut removed, mut walk) = (0, Step::new());
+        while let Some(slot) = walk.next(self, scan, pattern) {
+            let Some(id) = self.object_of(slot) else {
+                continue;
+            };
             // What is leased stays, so only those that go are named.
             let key = (!force).then(|| self.keys[id].key().to_vec());
             let is_removed =
@@ -87,15 +125,27 @@ impl KeyShard {
         pattern: &Pattern,
         mut each: impl FnMut(ListedKey<'_>) -> bool,
     ) {
-        let mut budget = ScanBudget::of_a_step();
-        while let Some(id) = budget.next(self, scan, pattern) {
-            if self.is_complete(id) && !each(self.listed(id)) {
+        let mut walk = Step::new();
+        while let Some(slot) = walk.next(self, scan, pattern) {
+            if self.is_slot_complete(slot) && !each(self.listed(slot)) {
                 return;
             }
         }
     }
 
-    fn listed(&self, object: u32) -> ListedKey<'_> {
+    fn listed(&self, slot: Slot) -> ListedKey<'_> {
+        match slot.as_packed() {
+            Some(place) => ListedKey {
+                key: self.keys.packed().get(place).key(),
+                payload_bytes: self.keys.packed().copy(place).payload_bytes,
+                group: None,
+                media: [Medium::Disk].into_iter().collect(),
+            },
+            None => self.listed_object(slot.as_object().unwrap_or(NONE)),
+        }
+    }
+
+    fn listed_object(&self, object: u32) -> ListedKey<'_> {
         let record = &self.keys[object];
         ListedKey {
             key: record.key(),

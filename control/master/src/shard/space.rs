@@ -114,6 +114,7 @@ impl KeyShard {
         }
         if first != NONE {
             self.note_wanted(object, wanted);
+            self.note_disk_only(object);
         }
         self.settle(object);
     }

@@ -30,9 +30,9 @@ impl KeyShard {
     /// is the source, a segment that is not mounted, or a source without a replica;
     /// `UnavailableInCurrentStatus`: a target takes no objects, or several clients have segments of
     /// a name.
-    pub fn check_task(&self, request: &TaskRequest) -> Result<u128, JobRefusal> {
+    pub fn check_task(&mut self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.action).map_err(invalid)?;
-        let object = self.keys.find(&request.key).ok_or_else(|| JobRefusal {
+        let object = self.find(&request.key).ok_or_else(|| JobRefusal {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
@@ -78,7 +78,7 @@ impl KeyShard {
         let Some(task) = self.relocation.take_task(id) else {
             return;
         };
-        if let Some(object) = self.keys.find(&task.key)
+        if let Some(object) = self.find(&task.key)
             && self.relocation.of(object).is_some_and(|it| it.job == id)
         {
             self.cancel_move(object, true);
@@ -118,7 +118,7 @@ impl KeyShard {
         if task.outcome().is_some() {
             return None;
         }
-        let Some(object) = self.keys.find(&task.key) else {
+        let Some(object) = self.find(&task.key) else {
             task.give_up(Status::ObjectNotFound);
             return None;
         };

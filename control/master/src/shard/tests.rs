@@ -21,6 +21,7 @@ mod model;
 mod moving;
 mod order;
 mod overtaken;
+mod packed;
 mod parts;
 mod placement;
 mod puts;

@@ -1,5 +1,5 @@
-//! Work that time brings: quarantined space, abandoned puts, ended pins, unmounted segments, the
-//! watermark.
+//! Work that time brings: quarantined space, abandoned puts, ended pins, unmounted segments, what
+//! lies on disks alone, the watermark.
 //! Invariant: one tick does at most `budget` steps, so calls between ticks never wait long.
 
 use super::KeyShard;
@@ -19,6 +19,7 @@ impl KeyShard {
         let budget = self.end_soft_pins(budget);
         let budget = self.forget_gone(budget);
         let budget = self.forget_recycled(budget);
+        let budget = self.pack_due(budget);
         let budget = self.miss_unannounced(budget);
         let budget = self.evict_to_watermark(budget);
         self.look_ahead(budget) == 0

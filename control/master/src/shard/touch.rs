@@ -47,7 +47,12 @@ impl KeyShard {
     /// Tells the policy of an access to an object that is of this kind from now on, and whether the
     /// shard had it.
     pub(super) fn note_access(&mut self, object: u32, kind: ObjectKind, hit: bool) {
-        let (hash, stamp) = (self.keys[object].hash(), self.clock.last());
+        self.note_access_of(self.keys[object].hash(), kind, hit);
+    }
+
+    /// As `note_access`, of what a key with this hash has.
+    pub(super) fn note_access_of(&mut self, hash: u64, kind: ObjectKind, hit: bool) {
+        let stamp = self.clock.last();
         let access = KeyAccess { hash, kind, hit, stamp, call: self.calls };
         self.policy.accessed(access, self.keys.len());
     }

@@ -16,7 +16,7 @@ impl KeyShard {
         debug_assert_eq!(keys.len(), copies.len(), "one copy or none per key");
         self.begin(now_ms);
         for (key, named) in keys.iter().zip(copies) {
-            let object = self.keys.find(key);
+            let object = self.find(key);
             if let Some(id) = object.and_then(|object| self.copy_as_named(object, named)) {
                 self.forget_copy(id);
             }

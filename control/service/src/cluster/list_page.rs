@@ -21,14 +21,14 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// The form in which peers keep it.
     pub(crate) fn numbers(self) -> [u64; 3] {
-        let (next, end) = self.position;
-        [self.shard as u64, u64::from(next), u64::from(end)]
+        let (high, low) = self.position;
+        [self.shard as u64, u64::from(high), u64::from(low)]
     }
 
     /// The cursor in such numbers, which may be any.
     pub(crate) fn from_numbers(numbers: [u64; 3]) -> Self {
-        let [shard, next, end] = numbers.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
-        Self { shard: shard as usize, position: (next, end) }
+        let [shard, high, low] = numbers.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+        Self { shard: shard as usize, position: (high, low) }
     }
 }
 
@@ -82,7 +82,7 @@ impl<E: Environment> ControlShard<E> {
         }
         if shard < self.members().len() {
             // A shard that was not begun is walked from its first key.
-            let position = position.unwrap_or((0, u32::MAX));
+            let position = position.unwrap_or_default();
             page.next = Some(Cursor { shard, position });
         }
         Ok(page)

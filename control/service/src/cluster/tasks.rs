@@ -23,7 +23,7 @@ impl<E: Environment> ControlShard<E> {
     ) -> Result<(), JobRefusal> {
         let owner = shard_of(&request.key, self.members().len());
         let asked = request.clone();
-        let judged = self.on(owner, move |shard| shard.keys.borrow().check_task(&asked));
+        let judged = self.on(owner, move |shard| shard.keys.borrow_mut().check_task(&asked));
         let client = judged.await.flatten().ok_or_else(ending)??;
         let kind = TaskKind::from(&request.action);
         let wall_ms = self.environment.wall_ms();

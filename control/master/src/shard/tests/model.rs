@@ -20,9 +20,9 @@ use crate::settings::HeatSettings;
 
 use super::{
     AnnouncedCopy, DrainOrder, EXTENT_BYTES, EndedDemotions, EndedMoves, GivenBack, KeyShard,
-    LEASE_MS, MoveTask, OffloadSettings, PAYLOAD_BYTES, PutConfig, RELEASE_MS, ReplicaLocation,
-    SegmentEvent, ShardSettings, SoftPin, Stage, Status, TenantLedger, WRITER, code, extent_bytes,
-    follower::Follower, quotas, reports::Consumer, settings, spec,
+    LEASE_MS, MoveTask, OffloadSettings, PAYLOAD_BYTES, Pattern, PutConfig, RELEASE_MS,
+    ReplicaLocation, SegmentEvent, ShardSettings, SoftPin, Stage, Status, TenantLedger, WRITER,
+    code, extent_bytes, follower::Follower, quotas, reports::Consumer, settings, spec,
 };
 
 const KEYS: usize = 6;
@@ -237,6 +237,7 @@ impl Model {
         let before = self.quotas.usages();
         self.play(op);
         self.stage.shard.check();
+        self.assert_listed();
         self.consumer.catch_up(&self.stage.shard);
         self.follower.catch_up(&mut self.stage.shard);
         let (writer, started) = match *op {
@@ -280,6 +281,27 @@ impl Model {
             Op::Eject => self.eject(),
             Op::Return => self.bring_back(),
         }
+    }
+
+    /// A listing has exactly the keys that can be read.
+    fn assert_listed(&self) {
+        let (shard, mut listed) = (&self.stage.shard, BTreeMap::new());
+        let mut scan = shard.scan();
+        while !scan.has_ended() {
+            shard.list_step(&mut scan, &Pattern::any(), |it| {
+                let known = listed.insert(it.key.to_vec(), it.payload_bytes);
+                assert!(known.is_none(), "no key is listed twice");
+                true
+            });
+        }
+        let readable = (0..KEYS).map(name).filter(|key| self.stage.holds(key));
+        let sizes: BTreeMap<Vec<u8>, u64> = readable
+            .map(|key| {
+                let bytes = shard.size(key.as_bytes()).unwrap();
+                (key.into_bytes(), bytes)
+            })
+            .collect();
+        assert_eq!(sizes, listed);
     }
 
     fn lease(&mut self, key: usize) {

@@ -151,9 +151,9 @@ fn one_step_of_a_walk_looks_at_a_bounded_number_of_keys() {
     let mut step =
         |stage: &mut Stage| stage.shard.remove_step(now_ms, &mut scan, &Pattern::any(), false);
     assert_eq!(step(&mut stage), u64::from(SCAN_STEP_OBJECTS));
-    // Objects put between two steps belong to no walk and do not prolong one.
+    // Objects put between two steps may be met, and do not prolong a walk.
     stage.put("late");
-    assert_eq!(step(&mut stage), 10);
+    assert!((10..=11).contains(&step(&mut stage)));
     assert!(scan.has_ended());
     stage.shard.check();
 }

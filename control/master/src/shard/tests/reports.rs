@@ -53,7 +53,12 @@ impl Consumer {
                 ((key, medium), (bytes, group.clone()))
             })
         });
-        assert_eq!(self.known, there.collect());
+        let packed = shard.keys.packed();
+        let packed = packed.iter().map(|(place, record)| {
+            let key: Box<[u8]> = record.key().into();
+            ((key, Medium::Disk), (packed.copy(place).payload_bytes, None))
+        });
+        assert_eq!(self.known, there.chain(packed).collect());
         let known = self.known.keys().map(|(key, _)| key.clone());
         assert_eq!(self.keys, known.collect(), "by the last event of each key");
     }

@@ -37,7 +37,7 @@ impl Stage {
         stage
     }
 
-    fn check_task(&self, request: &TaskRequest) -> Result<u128, Status> {
+    fn check_task(&mut self, request: &TaskRequest) -> Result<u128, Status> {
         let judged = self.shard.check_task(request);
         judged.map_err(|JobRefusal { status, reason }| {
             assert!(!reason.is_empty());
@@ -170,20 +170,20 @@ fn a_target_that_holds_the_object_is_served_already() {
 #[test]
 fn a_task_that_makes_no_sense_is_refused() {
     let mut stage = Stage::stored(1, &[1]);
-    let refused = |stage: &Stage, request: &TaskRequest| stage.check_task(request).unwrap_err();
-    assert_eq!(refused(&stage, &copy("none", &[1])), Status::ObjectNotFound);
-    assert_eq!(refused(&stage, &copy("0", &[])), Status::InvalidParams);
-    assert_eq!(refused(&stage, &copy("0", &[7])), Status::InvalidParams);
+    let refused = |stage: &mut Stage, request: &TaskRequest| stage.check_task(request).unwrap_err();
+    assert_eq!(refused(&mut stage, &copy("none", &[1])), Status::ObjectNotFound);
+    assert_eq!(refused(&mut stage, &copy("0", &[])), Status::InvalidParams);
+    assert_eq!(refused(&mut stage, &copy("0", &[7])), Status::InvalidParams);
     let many: Vec<u32> = (0..=REPLICAS_MAX).collect();
-    assert_eq!(refused(&stage, &copy("0", &many)), Status::InvalidParams);
-    assert_eq!(refused(&stage, &relocation("0", 0, 0)), Status::InvalidParams);
-    assert_eq!(refused(&stage, &relocation("0", 1, 0)), Status::InvalidParams);
-    assert_eq!(refused(&stage, &relocation("0", 7, 1)), Status::InvalidParams);
+    assert_eq!(refused(&mut stage, &copy("0", &many)), Status::InvalidParams);
+    assert_eq!(refused(&mut stage, &relocation("0", 0, 0)), Status::InvalidParams);
+    assert_eq!(refused(&mut stage, &relocation("0", 1, 0)), Status::InvalidParams);
+    assert_eq!(refused(&mut stage, &relocation("0", 7, 1)), Status::InvalidParams);
     assert_eq!(stage.start("unfinished"), 0);
-    assert_eq!(refused(&stage, &copy("unfinished", &[1])), Status::ReplicaIsNotReady);
+    assert_eq!(refused(&mut stage, &copy("unfinished", &[1])), Status::ReplicaIsNotReady);
     let draining = SegmentEvent::Draining { index: 1 };
     stage.shard.apply(stage.now_ms, &draining);
-    assert_eq!(refused(&stage, &copy("0", &[1])), Status::UnavailableInCurrentStatus);
+    assert_eq!(refused(&mut stage, &copy("0", &[1])), Status::UnavailableInCurrentStatus);
 }
 
 #[test]

@@ -32,7 +32,8 @@ impl Model {
                 );
                 assert_ne!(task.source.segment, task.target.segment);
                 let shard = &self.stage.shard;
-                let under_way = shard.keys.find(&task.key).and_then(|it| shard.relocation.of(it));
+                let under_way =
+                    shard.keys.find(&task.key).and_then(|it| shard.relocation.of(it.as_object()?));
                 let is_repair = under_way.is_some_and(|it| it.purpose.is_of_wish());
                 self.copying.push(Copying { task, claim, is_repair });
             }
@@ -70,7 +71,8 @@ impl Model {
         // An object that lost another part with a segment has no replica, before and after.
         if is_done && (task.source.part.is_none() || !after.is_empty()) {
             assert!(has(task.target.generation));
-            assert_eq!(has(task.source.generation), is_repair, "only a repair adds a replica");
+            let is_kept = is_repair && self.stage.shard.segment(task.source.segment).is_some();
+            assert_eq!(has(task.source.generation), is_kept, "only a repair adds a replica");
         } else {
             assert_eq!(before, after, "this move changes no key");
         }
