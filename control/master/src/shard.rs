@@ -57,6 +57,7 @@ mod tick;
 mod touch;
 mod unreadable;
 mod victim;
+mod victim_run;
 mod wanted_replicas;
 
 #[cfg(test)]
@@ -75,6 +76,7 @@ pub use repair_turn::RepairTurn;
 pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
+use victim_run::VictimRun;
 
 use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
@@ -142,6 +144,7 @@ pub struct KeyShard {
     rebuild: Rebuild,
     removals: Removals,
     policy: Box<dyn EvictionPolicy>,
+    victims: Option<VictimRun>,
     continued: Continued,
     /// What tenants may hold; all that fits if `None`.
     quotas: Option<Box<ShardAccounts>>,
@@ -189,6 +192,7 @@ impl KeyShard {
             rebuild: Rebuild::default(),
             removals: Removals::default(),
             policy: settings.policy.build(),
+            victims: None,
             continued: Continued::new(),
             quotas: None,
             events: None,

@@ -180,6 +180,25 @@ impl Stage {
         self.placements.status[0]
     }
 
+    /// Begins puts of the usual size in one call.
+    fn start_all(&mut self, keys: &[String]) {
+        let names: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
+        let batch = PutStart {
+            client: WRITER,
+            keys: &names,
+            payload_bytes: &vec![PAYLOAD_BYTES; keys.len()],
+            positions: &[],
+            batch_keys: 0,
+            groups: &[],
+            config: &PutConfig::default(),
+            upsert: false,
+            effort: Effort::Last,
+        };
+        self.shard.put_start(self.now_ms, &batch, &mut self.placements);
+        self.shard.check();
+        assert_eq!(self.placements.status, vec![0; keys.len()]);
+    }
+
     fn start(&mut self, key: &str) -> i32 {
         self.start_with(key, PAYLOAD_BYTES, &PutConfig::default(), false)
     }

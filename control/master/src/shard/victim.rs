@@ -11,6 +11,7 @@ use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 use super::KeyShard;
+use super::victim_run::LeastLists;
 
 /// The class of what is ready to go, whatever it was.
 const READY_CLASS: Class = Class::Plain(ObjectKind::at(0));
@@ -102,7 +103,7 @@ impl KeyShard {
         self.sort_out_groups(lane);
         let due = self.due(lane, need);
         let lists = self.replicas.lists(lane)?;
-        self.oldest_in(lists, ListName::Ready, READY_CLASS, due, need.is_put())
+        self.oldest_in(lists, ListName::Ready, due, need.is_put())
     }
 
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
@@ -119,13 +120,21 @@ impl KeyShard {
         lane: TenantLane,
         need: EvictionReason,
     ) -> Option<Victim> {
+        if let Some(victim) = self.next_of_run(lane, need) {
+            return Some(victim);
+        }
         self.sort_out_groups(lane);
         for class in self.read_classes(lane) {
             self.sort_out_readers(lane, class);
         }
         let due = self.due(lane, need);
-        self.unpinned_victim(lane, due, false)
-            .or_else(|| need.is_put().then(|| self.unpinned_victim(lane, due, true)).flatten())
+        let least = self.two_least(lane, due, false);
+        if need.is_put() {
+            self.begin_run(lane, least);
+        }
+        least
+            .or_else(|| need.is_put().then(|| self.two_least(lane, due, true)).flatten())
+            .map(|(victim, _)| victim)
             .or_else(|| self.pinned_victim(lane, due, need))
     }
 
@@ -161,13 +170,27 @@ impl KeyShard {
         held.min()
     }
 
-    fn unpinned_victim(&self, lane: TenantLane, due: u64, break_probes: bool) -> Option<Victim> {
+    /// The next of what is not pinned, and the lists that have it and the one after it.
+    fn two_least(
+        &self,
+        lane: TenantLane,
+        due: u64,
+        break_probes: bool,
+    ) -> Option<(Victim, LeastLists)> {
         let lists = self.replicas.lists(lane)?;
-        let oldest = lists.filled(PLAIN).filter_map(|list| match list {
-            ListName::Evictable(class, _) => self.oldest_in(lists, list, class, due, break_probes),
-            _ => None,
-        });
-        oldest.min()
+        let (mut least, mut second) = (None, None);
+        for list in lists.filled(PLAIN) {
+            let Some(found) = self.oldest_in(lists, list, due, break_probes) else {
+                continue;
+            };
+            if least.is_none_or(|(victim, _)| found < victim) {
+                second = std::mem::replace(&mut least, Some((found, list)));
+            } else if second.is_none_or(|(victim, _)| found < victim) {
+                second = Some((found, list));
+            }
+        }
+        let (victim, list) = least?;
+        Some((victim, LeastLists { list, second: second.map(|(_, list)| list) }))
     }
 
     fn pinned_victim(
@@ -207,21 +230,18 @@ impl KeyShard {
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
-        let oldest = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read]
-            .into_iter()
-            .filter_map(|phase| {
-                let list = ListName::Evictable(class, phase);
-                self.oldest_in(lists, list, class, due, break_probes)
-            });
+        let oldest =
+            [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read].into_iter().filter_map(
+                |phase| self.oldest_in(lists, ListName::Evictable(class, phase), due, break_probes),
+            );
         oldest.min()
     }
 
     /// As `oldest_of`, in one list.
-    fn oldest_in(
+    pub(super) fn oldest_in(
         &self,
         lists: &Recency,
         list: ListName,
-        class: Class,
         due: u64,
         break_probes: bool,
     ) -> Option<Victim> {
@@ -233,6 +253,10 @@ impl KeyShard {
         if is_held || (probed && !break_probes) || self.is_held_elsewhere(object.group) {
             return None;
         }
+        let class = match list {
+            ListName::Evictable(class, _) => class,
+            _ => READY_CLASS,
+        };
         let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
         let age = self.clock.since(touched.stamp);
         let worth = match class {

@@ -1,6 +1,7 @@
 //! Facts about eviction: order, pins, watermark.
 
 use super::*;
+use crate::policy::PolicyName;
 
 fn pinned(soft_pin: SoftPin) -> PutConfig<'static> {
     PutConfig { soft_pin, ..PutConfig::default() }
@@ -16,6 +17,33 @@ fn a_put_evicts_exactly_what_it_needs_in_order_of_age() {
     assert!(stage.holds("b") && stage.holds("c") && stage.holds("d"));
     assert_eq!(stage.shard.counters().evicted_keys, 1);
     assert_eq!(stage.shard.counters().evicted_bytes, PAYLOAD_BYTES);
+}
+
+#[test]
+fn the_keys_of_a_batch_evict_what_as_many_single_puts_do() {
+    let lru = ShardSettings { policy: PolicyName::Lru, ..settings() };
+    let stages = [8, 1].map(|batch| {
+        let mut stage = Stage::with(lru.clone(), &[24]);
+        let stored: Vec<String> = (0..24).map(|key| format!("stored {key}")).collect();
+        stored.iter().for_each(|key| assert_eq!(stage.put(key), 0));
+        // The order alternates between keys that were read, probed, and neither.
+        for (at, key) in stored.iter().enumerate() {
+            match at % 3 {
+                0 => assert_eq!(stage.get(key), 0),
+                1 => assert_eq!(stage.exist(key), 1),
+                _ => {}
+            }
+        }
+        stage.pass(LEASE_MS);
+        let new: Vec<String> = (0..16).map(|key| format!("new {key}")).collect();
+        for keys in new.chunks(batch) {
+            stage.start_all(keys);
+        }
+        let kept = |key: &&String| stage.holds(key);
+        stored.iter().filter(kept).cloned().collect::<Vec<_>>()
+    });
+    assert_eq!(stages[0].len(), 8);
+    assert_eq!(stages[0], stages[1]);
 }
 
 #[test]
