@@ -77,12 +77,11 @@ impl EvictionPolicy for Adaptive {
             return;
         }
         let room = objects >> self.thinning;
-        let seen = self.sample.take(hash);
+        let seen = self.sample.touch(hash, kind, stamp, room);
         self.guard.note(hit, seen.is_some_and(|seen| seen.in_lru), call, room);
         if let Some(seen) = seen {
             self.curves.note_return(seen.kind, stamp - seen.stamp, call);
         }
-        self.sample.add(hash, kind, stamp, room);
         if let Some(surplus) = self.sample.take_surplus() {
             self.curves.note_end(surplus.kind, stamp - surplus.stamp);
         }

@@ -4,6 +4,7 @@
 //! a least recently used cache keeps.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use crate::limits::SAMPLE_KEYS;
 use crate::slab::NONE;
@@ -56,7 +57,7 @@ impl AgeSample {
     }
 
     /// Takes a key out.
-    pub(super) fn take(&mut self, hash: u64) -> Option<SampledKey> {
+    fn take(&mut self, hash: u64) -> Option<SampledKey> {
         let at = self.at.remove(&hash)?;
         Some(self.remove(at))
     }
@@ -70,19 +71,44 @@ impl AgeSample {
         self.take(hash)
     }
 
-    /// Adds a key that is not in it as the newest; a least recently used cache has room for `room`
-    /// of the sample.
-    pub(super) fn add(&mut self, hash: u64, kind: ObjectKind, stamp: u64, room: usize) {
-        let at = self.entries.len() as u32;
-        let older = self.newest;
-        self.entries.push(SampledEntry { hash, stamp, newer: NONE, older, kind, in_lru: true });
+    /// Makes a key the newest, and says what was known of it; a least recently used cache has room
+    /// for `room` of the sample.
+    pub(super) fn touch(
+        &mut self,
+        hash: u64,
+        kind: ObjectKind,
+        stamp: u64,
+        room: usize,
+    ) -> Option<SampledKey> {
+        let entry = SampledEntry { hash, stamp, newer: NONE, older: NONE, kind, in_lru: true };
+        let at = match self.at.entry(hash) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                new.insert(self.entries.len() as u32);
+                self.entries.push(entry);
+                self.link_newest(self.entries.len() as u32 - 1);
+                self.bound_lru(room);
+                return None;
+            }
+        };
+        let seen = self.unlink(at);
+        self.entries[at as usize] = entry;
+        self.link_newest(at);
+        self.bound_lru(room);
+        Some(seen)
+    }
+
+    fn link_newest(&mut self, at: u32) {
+        self.entries[at as usize].older = self.newest;
         self.link_neighbours(at);
-        let before = self.at.insert(hash, at);
-        debug_assert!(before.is_none(), "it is not in the sample");
         if self.edge == NONE {
             self.edge = at;
         }
         self.in_lru += 1;
+    }
+
+    /// A least recently used cache gives up what it has no room for.
+    fn bound_lru(&mut self, room: usize) {
         while self.in_lru > room.max(1) {
             let edge = &mut self.entries[self.edge as usize];
             edge.in_lru = false;
@@ -99,21 +125,27 @@ impl AgeSample {
         }
     }
 
-    fn remove(&mut self, at: u32) -> SampledKey {
-        let SampledEntry { newer, older, in_lru, .. } = self.entries[at as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
+    /// Takes an entry out of the order.
+    fn unlink(&mut self, at: u32) -> SampledKey {
+        let entry = self.entries[at as usize];
+        match entry.newer {
+            NONE => self.newest = entry.older,
+            newer => self.entries[newer as usize].older = entry.older,
         }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
+        match entry.older {
+            NONE => self.oldest = entry.newer,
+            older => self.entries[older as usize].newer = entry.newer,
         }
         if self.edge == at {
-            self.edge = newer;
+            self.edge = entry.newer;
         }
-        self.in_lru -= usize::from(in_lru);
-        let seen = self.entries.swap_remove(at as usize).seen();
+        self.in_lru -= usize::from(entry.in_lru);
+        entry.seen()
+    }
+
+    fn remove(&mut self, at: u32) -> SampledKey {
+        let seen = self.unlink(at);
+        self.entries.swap_remove(at as usize);
         let moved = self.entries.len() as u32;
         if moved != at {
             self.at.insert(self.entries[at as usize].hash, at);
@@ -170,8 +202,7 @@ mod tests {
     fn the_newest_are_what_a_least_recently_used_cache_has() {
         let mut sample = AgeSample::new();
         let mut access = |hash: u64, stamp: u64| {
-            let seen = sample.take(hash);
-            sample.add(hash, ObjectKind::READ, stamp, 3);
+            let seen = sample.touch(hash, ObjectKind::READ, stamp, 3);
             sample.check();
             seen.is_some_and(|seen| seen.in_lru)
         };
@@ -186,7 +217,7 @@ mod tests {
         let mut sample = AgeSample::new();
         let keys = SAMPLE_KEYS as u64 + 10;
         for hash in 0..keys {
-            sample.add(hash, ObjectKind::default(), hash, 100);
+            sample.touch(hash, ObjectKind::default(), hash, 100);
             let gone = sample.take_surplus();
             let expected = hash.checked_sub(SAMPLE_KEYS as u64);
             assert_eq!(gone.map(|gone| gone.stamp), expected);
