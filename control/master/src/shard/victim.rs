@@ -11,7 +11,6 @@ use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
 
 use super::KeyShard;
-use super::victim_run::LeastLists;
 
 /// The class of what is ready to go, whatever it was.
 const READY_CLASS: Class = Class::Plain(ObjectKind::at(0));
@@ -25,6 +24,13 @@ pub(super) struct Victim {
     worth: u64,
     class: Class,
     pub(super) replica: u32,
+}
+
+/// The list that has the next victim, and the one that has the victim after all of its.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeastLists {
+    pub(super) list: ListName,
+    pub(super) second: Option<ListName>,
 }
 
 /// How badly space is needed.
@@ -184,7 +190,7 @@ impl KeyShard {
                 continue;
             };
             if least.is_none_or(|(victim, _)| found < victim) {
-                second = std::mem::replace(&mut least, Some((found, list)));
+                second = least.replace((found, list));
             } else if second.is_none_or(|(victim, _)| found < victim) {
                 second = Some((found, list));
             }

@@ -1,20 +1,12 @@
-//! Victims of one call: the order of eviction changes little within it, so that all lists are looked
-//! at once for many victims.
+//! Victims of one call: the order of eviction changes little within it, so all lists are looked at
+//! once for many victims.
 //! Invariant: a run ends with its call, so no lease ends within it. What it gives may go, and is
 //! least in the two lists that were least at its begin.
 
-use crate::list_name::ListName;
 use crate::tenant::TenantLane;
 
 use super::KeyShard;
-use super::victim::{EvictionReason, Victim};
-
-/// The list that has the next victim, and the one that has the victim after all of its.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeastLists {
-    pub(super) list: ListName,
-    pub(super) second: Option<ListName>,
-}
+use super::victim::{EvictionReason, LeastLists, Victim};
 
 /// Where the next victims of a lane are within a call.
 #[derive(Debug, Clone, Copy)]
