@@ -63,6 +63,7 @@ mod tenant;
 mod tombstone;
 mod touch_clock;
 mod tries;
+mod victim_run;
 mod wishes;
 mod write_budget;
 mod write_budgets;

@@ -57,7 +57,6 @@ mod tick;
 mod touch;
 mod unreadable;
 mod victim;
-mod victim_run;
 mod wanted_replicas;
 
 #[cfg(test)]
@@ -76,7 +75,6 @@ pub use repair_turn::RepairTurn;
 pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
-use victim_run::VictimRun;
 
 use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
@@ -104,6 +102,7 @@ use crate::striped::StripedObjects;
 use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::touch_clock::TouchClock;
+use crate::victim_run::VictimRun;
 use crate::wishes::Wishes;
 use crate::write_budgets::WriteBudgets;
 

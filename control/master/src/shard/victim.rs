@@ -9,6 +9,7 @@ use crate::policy::ObjectKind;
 use crate::recency::Recency;
 use crate::slab::NONE;
 use crate::tenant::{SHARED, TenantLane, TenantNumber};
+use crate::victim_run::{LeastLists, VictimRun};
 
 use super::KeyShard;
 
@@ -24,13 +25,6 @@ pub(super) struct Victim {
     worth: u64,
     class: Class,
     pub(super) replica: u32,
-}
-
-/// The list that has the next victim, and the one that has the victim after all of its.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LeastLists {
-    pub(super) list: ListName,
-    pub(super) second: Option<ListName>,
 }
 
 /// How badly space is needed.
@@ -136,12 +130,27 @@ impl KeyShard {
         let due = self.due(lane, need);
         let least = self.two_least(lane, due, false);
         if need.is_put() {
-            self.begin_run(lane, least);
+            let begin = |(_, lists)| VictimRun::begin(self.calls, lane, lists);
+            self.victims = least.map(begin);
         }
         least
             .or_else(|| need.is_put().then(|| self.two_least(lane, due, true)).flatten())
             .map(|(victim, _)| victim)
             .or_else(|| self.pinned_victim(lane, due, need))
+    }
+
+    /// The next victim of a lane for a put, if it is known without a look at all lists: the least
+    /// of the two that were least when this call looked at all.
+    fn next_of_run(&self, lane: TenantLane, need: EvictionReason) -> Option<Victim> {
+        let run = self.victims.filter(|_| need.is_put())?.lists(self.calls, lane)?;
+        let lists = self.replicas.lists(lane)?;
+        let oldest = |list| self.oldest_in(lists, list, u64::MAX, false);
+        let victim = oldest(run.list)?;
+        let goes_first = match run.second {
+            None => true,
+            Some(second) => victim < oldest(second)?,
+        };
+        goes_first.then_some(victim)
     }
 
     /// Classes with replicas whose last lease was a reader's.
@@ -244,7 +253,7 @@ impl KeyShard {
     }
 
     /// As `oldest_of`, in one list.
-    pub(super) fn oldest_in(
+    fn oldest_in(
         &self,
         lists: &Recency,
         list: ListName,
