@@ -30,7 +30,7 @@ from ._store_service.arguments import (
 )
 from ._store_service.fields import shm_path as _shm_name_to_path  # noqa: F401
 from ._store_service.object_routes import ObjectRoutes
-from ._store_service.requests import MAX_BODY_BYTES, BodyBudget, guarded
+from ._store_service.requests import MAX_BODY_BYTES, BodyBudget, RequestWords, guarded
 from ._store_service.segment_routes import SegmentRoutes
 from ._store_service.stop_drain import StopDrain
 from .mooncake_config import MooncakeConfig
@@ -68,12 +68,16 @@ class MooncakeStoreService:
         self._runner: web.AppRunner | None = None
 
     @cached_property
+    def _words(self) -> RequestWords:
+        return RequestWords(getattr(self.config, "tenant_id", ""))
+
+    @cached_property
     def _objects(self) -> ObjectRoutes:
-        return ObjectRoutes(self.store)
+        return ObjectRoutes(self.store, self._words)
 
     @cached_property
     def _segments(self) -> SegmentRoutes:
-        return SegmentRoutes(self.store, self.config.protocol)
+        return SegmentRoutes(self.store, self.config.protocol, self._words)
 
     def __getattr__(self, name: str) -> Any:
         """Return the handler of a route under Mooncake's name, for applications of the caller's own."""

@@ -10,45 +10,12 @@ pytest.importorskip("aiohttp", reason="the service needs aiohttp")
 
 from aiohttp.test_utils import TestClient, TestServer
 from fake_store import FakeStore
+from rest_service import CONFIG, ask, ask_one, make_service
 
 from mooncake import mooncake_store_service as service_module
 from mooncake._store_service import stop_drain
 from mooncake.mooncake_config import MooncakeConfig
 from mooncake.mooncake_store_service import MooncakeStoreService, load_config, parse_arguments
-
-CONFIG = {
-    "local_hostname": "127.0.0.1",
-    "metadata_server": "P2PHANDSHAKE",
-    "master_server_address": "127.0.0.1:50051",
-    "global_segment_size": "16mb",
-}
-
-
-def make_service(store=None):
-    config = MooncakeConfig.from_mapping(CONFIG)
-    return MooncakeStoreService(config, store=store or FakeStore())
-
-
-def ask(requests, store=None):
-    """Send requests to the service one after the other; return status and body of each."""
-
-    async def run():
-        service = make_service(store)
-        async with TestClient(TestServer(service.application())) as client:
-            answers = []
-            for method, path, body in requests:
-                data = body if isinstance(body, (str, bytes)) else json.dumps(body)
-                answer = await client.request(method, path, data=None if body is None else data)
-                answers.append((answer.status, await answer.read()))
-            return answers
-
-    return asyncio.run(run())
-
-
-def ask_one(method, path, body=None, store=None):
-    ((status, answer),) = ask([(method, path, body)], store)
-    return status, json.loads(answer)
-
 
 def test_arguments_have_the_documented_defaults():
     options = parse_arguments([])
@@ -290,7 +257,8 @@ def test_get_is_binary_safe_and_keys_may_have_slashes():
     [
         ("PUT", "/api/put", {"key": "s"}, 400, "Missing key or value"),
         ("PUT", "/api/put", {"key": "s", "value": 3}, 400, "key and value must be strings"),
-        ("PUT", "/api/put", "nope", 500, "Expecting value: line 1 column 1 (char 0)"),
+        ("PUT", "/api/put", "nope", 400,
+         "The body must be a JSON object, but it is none: Expecting value: line 1 column 1 (char 0)"),
         ("PUT", "/api/put", [1], 400, "The body must be a JSON object"),
         ("GET", "/api/get/none", None, 404, "Key not found"),
         ("GET", "/api/exist/unreachable", None, 500, "Exist check failed"),

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+DEFAULT_TENANT = "default"
 MAX_GRACE_S = 3600
 MAX_SHM_NAME = 255
 SHM_FOLDER = "/dev/shm/"

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from .fields import RequestError
-from .requests import Handler, read_object
+from .requests import Handler, RequestWords
 
 logger = logging.getLogger("mooncake.store_service")
 
@@ -26,8 +26,8 @@ REFUSED_REMOVALS = {
 class ObjectRoutes:
     """Put, get, look for and remove objects."""
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
+    def __init__(self, store: Any, words: RequestWords) -> None:
+        self._store, self._words = store, words
 
     def table(self) -> list[tuple[str, str, str, Handler]]:
         """Return method, path, name in the log and handler of each route."""
@@ -41,19 +41,20 @@ class ObjectRoutes:
 
     async def handle_put(self, request: web.Request) -> web.Response:
         """PUT /api/put {key, value}: store the UTF-8 text `value`."""
-        body = await read_object(request)
+        body = await self._words.read_object(request, "key", "value")
         key, value = body.get("key"), body.get("value")
         if not key or not value:
             raise RequestError("Missing key or value")
         if not isinstance(key, str) or not isinstance(value, str):
             raise RequestError("key and value must be strings")
-        code = await asyncio.to_thread(self._store.put, key, value.encode())
+        code = await asyncio.to_thread(self._store.put, *_encoded(key, value))
         if code != 0:
             raise RequestError("PUT operation failed", 500)
         return web.json_response({"status": "success"})
 
     async def handle_get(self, request: web.Request) -> web.Response:
         """GET /api/get/{key}: the bytes as they are; 404 when there is no such key."""
+        await self._words.read_nothing(request)
         key = request.match_info["key"]
         value = await asyncio.to_thread(self._store.get, key)
         # No bytes are an empty object, a miss, or a read that failed.
@@ -63,6 +64,7 @@ class ObjectRoutes:
 
     async def handle_exist(self, request: web.Request) -> web.Response:
         """GET /api/exist/{key}: `{"exists": bool}`; 500 when the master cannot be asked."""
+        await self._words.read_nothing(request)
         return web.json_response({"exists": await self._exists(request.match_info["key"])})
 
     async def _exists(self, key: str) -> bool:
@@ -74,15 +76,26 @@ class ObjectRoutes:
 
     async def handle_remove(self, request: web.Request) -> web.Response:
         """DELETE /api/remove/{key}; 500 and the reason when it is unknown or leased."""
+        await self._words.read_nothing(request)
         code = await asyncio.to_thread(self._store.remove, request.match_info["key"])
         if code != 0:
             reason = REFUSED_REMOVALS.get(code, "the log of this service says why")
             raise RequestError("Remove operation failed", 500, code=code, reason=reason)
         return web.json_response({"status": "success"})
 
-    async def handle_remove_all(self, _request: web.Request) -> web.Response:
+    async def handle_remove_all(self, request: web.Request) -> web.Response:
         """DELETE /api/remove_all: leased objects stay."""
+        await self._words.read_nothing(request)
         count = await asyncio.to_thread(self._store.remove_all)
         if count < 0:
             raise RequestError("RemoveAll operation failed", 500)
         return web.json_response({"status": f"success removed {count} keys"})
+
+
+def _encoded(key: str, value: str) -> tuple[str, bytes]:
+    """Return key and bytes of the value; half of a UTF-16 pair has no bytes."""
+    try:
+        key.encode()
+        return key, value.encode()
+    except UnicodeEncodeError as error:
+        raise RequestError(f"key and value must be text that UTF-8 can hold: {error}") from None

@@ -1,12 +1,12 @@
-"""Bodies of requests and the frame around each route.
+"""What requests say, and the frame around each route.
 
-Invariant: bodies that are in memory at one time have bounded bytes, and every route answers.
+Invariant: bodies that are in memory at one time have bounded bytes, every route answers, and none
+does a part of what was asked: a word that it does not know refuses the request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from contextlib import contextmanager, nullcontext
@@ -14,7 +14,7 @@ from typing import Any, Awaitable, Callable, Iterator
 
 from aiohttp import web
 
-from .fields import RequestError
+from .fields import DEFAULT_TENANT, RequestError
 
 logger = logging.getLogger("mooncake.store_service")
 
@@ -51,17 +51,55 @@ class BodyBudget:
             self.used_bytes -= wanted
 
 
-async def read_object(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object in the body; text that is no JSON answers 500 as clients expect."""
-    try:
-        body = await asyncio.wait_for(request.json(), BODY_DEADLINE_S)
-    except asyncio.TimeoutError:
-        raise RequestError("The body did not arrive in time", 408) from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RequestError(str(error), 500) from None
-    if not isinstance(body, dict):
-        raise RequestError("The body must be a JSON object")
-    return body
+class RequestWords:
+    """Reads what requests say to the service of one tenant."""
+
+    def __init__(self, tenant_id: str = DEFAULT_TENANT) -> None:
+        self._tenant_id = tenant_id or DEFAULT_TENANT
+
+    async def read_object(self, request: web.Request, *fields: str) -> dict[str, Any]:
+        """Return the JSON object in the body, which has no other fields than these."""
+        self._check_query(request)
+        try:
+            body = await asyncio.wait_for(request.json(), BODY_DEADLINE_S)
+        except asyncio.TimeoutError:
+            raise RequestError("The body did not arrive in time", 408) from None
+        except (ValueError, LookupError, RecursionError) as error:
+            raise RequestError(f"The body must be a JSON object, but it is none: {error}") from None
+        if not isinstance(body, dict):
+            raise RequestError("The body must be a JSON object")
+        for field, value in body.items():
+            self._check_word("body", field, value, fields)
+        return body
+
+    async def read_nothing(self, request: web.Request) -> None:
+        """Check a request of a route that needs no body; one that comes must mean nothing else."""
+        if getattr(request, "can_read_body", False):
+            await self.read_object(request)
+        else:
+            self._check_query(request)
+
+    def _check_query(self, request: web.Request) -> None:
+        for name, value in getattr(request, "query", {}).items():
+            self._check_word("query", name, value, ())
+
+    def _check_word(self, place: str, name: str, value: Any, known: tuple[str, ...]) -> None:
+        if name in known:
+            return
+        if name != "tenant_id":
+            hint = "; a ? in a key is written %3F" if place == "query" else ""
+            raise RequestError(
+                f"This route does not know {name!r} in the {place}: it takes "
+                f"{', '.join((*known, 'tenant_id'))}{hint}"
+            )
+        if not isinstance(value, str) or not value:
+            raise RequestError(f"tenant_id must be the name of a tenant, here {self._tenant_id!r}")
+        if value != self._tenant_id:
+            raise RequestError(
+                f"This service has the objects of tenant {self._tenant_id!r} alone: for those of "
+                f"{value!r} ask a service whose configuration has that tenant_id",
+                403,
+            )
 
 
 def guarded(name: str, handler: Handler, bodies: BodyBudget | None = None) -> Handler:

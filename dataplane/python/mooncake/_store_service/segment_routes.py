@@ -23,9 +23,12 @@ from .fields import (
     require_shm_path,
     require_size,
 )
-from .requests import Handler, read_object
+from .requests import Handler, RequestWords
 
 logger = logging.getLogger("mooncake.store_service")
+
+MOUNT_FIELDS = ("size", "protocol", "location")
+UNMOUNT_FIELDS = ("segment_ids", "grace_period_seconds")
 
 
 class SegmentRoutes:
@@ -34,8 +37,8 @@ class SegmentRoutes:
     `has_lent` says whether a route has lent anything.
     """
 
-    def __init__(self, store: Any, protocol: str) -> None:
-        self._store, self._protocol = store, protocol
+    def __init__(self, store: Any, protocol: str, words: RequestWords) -> None:
+        self._store, self._protocol, self._words = store, protocol, words
         self._lent: dict[str, FileRange] = {}
         self.has_lent = False
         self._reconfigure, self._mount = asyncio.Lock(), asyncio.Lock()
@@ -53,7 +56,7 @@ class SegmentRoutes:
 
     async def handle_mount(self, request: web.Request) -> web.Response:
         """POST /api/mount {size, protocol, location}: lend `size` more bytes."""
-        body = await read_object(request)
+        body = await self._words.read_object(request, *MOUNT_FIELDS)
         size = require_size(body)
         protocol = optional_text(body, "protocol", self._protocol)
         location = optional_text(body, "location", "")
@@ -68,7 +71,7 @@ class SegmentRoutes:
 
     async def handle_unmount(self, request: web.Request) -> web.Response:
         """POST /api/unmount {segment_ids, grace_period_seconds}: withdraw and free."""
-        body = await read_object(request)
+        body = await self._words.read_object(request, *UNMOUNT_FIELDS)
         ids, grace = require_segment_ids(body), optional_grace(body)
         code = await asyncio.to_thread(self._store.unmount_and_free_segment, ids, grace)
         if code != 0:
@@ -96,7 +99,7 @@ class SegmentRoutes:
 
     async def handle_mount_shm(self, request: web.Request) -> web.Response:
         """POST /api/mount_shm {name, size, offset, …}: lend a named shared-memory object."""
-        body = await read_object(request)
+        body = await self._words.read_object(request, "name", "offset", *MOUNT_FIELDS)
         ids = await self._mount_shm(require_shm_path(body), body)
         return web.json_response({"status": "success", "segment_ids": ids})
 
@@ -113,7 +116,7 @@ class SegmentRoutes:
 
     async def handle_unmount_shm(self, request: web.Request) -> web.Response:
         """POST /api/unmount_shm {segment_ids, …}: each on its own, failures are listed."""
-        body = await read_object(request)
+        body = await self._words.read_object(request, *UNMOUNT_FIELDS)
         failed = await self._unmount_each(require_segment_ids(body), optional_grace(body))
         if failed:
             why = "Some segments were not unmounted"
@@ -122,8 +125,11 @@ class SegmentRoutes:
 
     async def handle_unmount_disk(self, request: web.Request) -> web.Response:
         """POST /api/unmount_local_disk: withdraw the SSD tier."""
-        has_body = getattr(request, "can_read_body", True)
-        body = await read_object(request) if has_body else {}
+        body: dict[str, Any] = {}
+        if getattr(request, "can_read_body", True):
+            body = await self._words.read_object(request, "grace_period_seconds")
+        else:
+            await self._words.read_nothing(request)
         grace = optional_grace(body)
         code = await asyncio.to_thread(self._store.unmount_local_disk_segment, grace)
         if code != 0:
@@ -136,8 +142,8 @@ class SegmentRoutes:
         `decode` mounts the new segment before it retires the old ones, which stay if it fails. So
         the new one must be other memory: a range that is lent already holds objects.
         """
-        body = await read_object(request)
-        mode = body.get("mode")
+        body = await self._words.read_object(request, "mode", "path", "offset", *MOUNT_FIELDS)
+        mode = optional_text(body, "mode", "").lower()
         if mode not in ("decode", "prefill"):
             raise RequestError("Invalid mode. Use 'decode' or 'prefill'")
         async with self._reconfigure:
