@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from ._wrapped import client_of
+
 if TYPE_CHECKING:
     import numpy
 
@@ -38,7 +40,8 @@ class EngramStore:
         sizes = [int(size) for size in config.table_vocab_sizes]
         if not sizes or min(sizes) < 1 or config.embedding_dim < 1:
             raise ValueError("table_vocab_sizes and embedding_dim must be 1 or more, and not empty")
-        self._sizes, self._dim, self._store = sizes, int(config.embedding_dim), store
+        self._sizes, self._dim = sizes, int(config.embedding_dim)
+        self._store = None if store is None else client_of(store, "EngramStore")
         self._keys = [f"engram:l{layer_id}:h{head}" for head in range(len(sizes))]
 
     def get_table_vocab_sizes(self) -> list[int]:

@@ -16,6 +16,7 @@ import weakref
 from typing import Any
 
 from ._buffer_lease import BufferLease, BufferLeaseView, Region
+from ._wrapped import client_of
 
 __all__ = [
     "BufferLease",
@@ -55,8 +56,7 @@ class BufferPool:
         prewarm_size: int | None = None,
         prewarm_count: int = 0,
     ) -> None:
-        if store is None:
-            raise RuntimeError("A pool needs a store")
+        store = client_of(store, "A pool")
         if max_bytes < 0 or min_size_class <= 0 or prewarm_count < 0:
             raise RuntimeError(
                 "max_bytes and prewarm_count must be 0 or more, min_size_class above 0"

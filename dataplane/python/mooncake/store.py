@@ -55,6 +55,18 @@ class MooncakeDistributedStore(ParallelTensorCalls, _perigee.MooncakeDistributed
 
     __doc__ = (__doc__ or "") + "\n" + (_perigee.MooncakeDistributedStore.__doc__ or "")
 
+    def _get_pyclient_capsule(self) -> MooncakeDistributedStore | None:
+        """Return what pools take for a client, None before `setup`: the store itself.
+
+        It is no capsule: a C++ extension of Mooncake finds no object of its own in it.
+        """
+        return self if self.get_hostname() else None
+
+
+def _get_pyclient_from_wrapper(wrapper: MooncakeDistributedStore) -> MooncakeDistributedStore | None:
+    """Return what a store's `_get_pyclient_capsule` returns."""
+    return wrapper._get_pyclient_capsule()
+
 
 # Enum members are also module attributes; where two enums share a name the later one wins.
 for _enum in (ObjectDataType, ReplicaStatus, TaskType, TaskStatus):

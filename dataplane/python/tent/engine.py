@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class TransferEngine:
     start on; calls raise a `TentException` when they fail. Segments are other engines, by name.
     """
 
-    def __init__(self, config_path: str | None = None) -> None:
+    def __init__(self, config_path: str | os.PathLike[str] | None = None) -> None:
         settings = Settings.load(config_path)
         self._engine = _Engine()
         code = self._engine.initialize(settings.name, settings.metadata, settings.protocol, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +37,14 @@ class Settings:
     protocol: str
 
     @classmethod
-    def load(cls, path: str | None) -> Settings:
+    def load(cls, path: str | os.PathLike[str] | None) -> Settings:
         """Read a JSON file, or use the defaults without a path."""
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                "TransferEngine takes the path of a JSON file with its settings, not "
+                f"{type(path).__name__}: write json.dumps(settings) to a file, pass the file's "
+                'name, as in TransferEngine("tent.json"); without a path the defaults hold'
+            )
         values: Any = {}
         if path:
             try:

@@ -113,6 +113,20 @@ def test_a_file_that_says_nothing_is_refused(tmp_path, text):
         tent.TransferEngine(str(path))
 
 
+@pytest.mark.parametrize("settings", [{"rpc_server_port": 0}, 7, b"tent.json", ["tent.json"]])
+def test_what_is_no_path_is_refused_with_what_to_write(settings):
+    with pytest.raises(TypeError, match=r"the path of a JSON file.*json.dumps\(settings\)"):
+        tent.TransferEngine(settings)
+
+
+def test_a_path_object_is_a_path(tmp_path):
+    path = tmp_path / "tent.json"
+    path.write_text('{"rpc_server_hostname": "127.0.0.1"}')
+    assert tent.TransferEngine(path).available()
+    with pytest.raises(tent.InvalidArgumentError, match="cannot be read"):
+        tent.TransferEngine(tmp_path / "none.json")
+
+
 def test_settings_without_effect_are_named(tmp_path, caplog):
     path = tmp_path / "tent.json"
     path.write_text('{"rpc_server_hostname": "127.0.0.1", "max_failover_attempts": 3}')
