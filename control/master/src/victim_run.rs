@@ -15,18 +15,9 @@ pub(crate) struct LeastLists {
 /// Where the next victims of a lane are within a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VictimRun {
-    call: u64,
-    lane: TenantLane,
-    lists: LeastLists,
-}
-
-impl VictimRun {
-    pub(crate) fn begin(call: u64, lane: TenantLane, lists: LeastLists) -> Self {
-        Self { call, lane, lists }
-    }
-
-    /// Its lists, if this is its call and its lane.
-    pub(crate) fn lists(&self, call: u64, lane: TenantLane) -> Option<LeastLists> {
-        (self.call == call && self.lane == lane).then_some(self.lists)
-    }
+    pub(crate) call: u64,
+    pub(crate) lane: TenantLane,
+    pub(crate) lists: LeastLists,
+    /// What was probed goes like the rest.
+    pub(crate) break_probes: bool,
 }

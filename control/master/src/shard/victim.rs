@@ -39,6 +39,11 @@ pub(super) enum EvictionReason {
 }
 
 impl Victim {
+    /// Whether this one of the two goes, if nothing but its worth counts.
+    fn goes_before(&self, other: &Self) -> bool {
+        (self.worth, self.class, self.replica) < (other.worth, other.class, other.replica)
+    }
+
     /// One that goes before all others.
     pub(super) fn first(class: Class, replica: u32) -> Self {
         Self { rank: 0, worth: 0, class, replica }
@@ -128,29 +133,38 @@ impl KeyShard {
             self.sort_out_readers(lane, class);
         }
         let due = self.due(lane, need);
-        let least = self.two_least(lane, due, false);
+        let kept = self.two_least(lane, due, false);
+        let break_probes =
+            need.is_put() && kept.is_none_or(|(victim, _)| self.is_fresh(victim.replica));
+        let least = if break_probes { self.two_least(lane, due, true) } else { kept };
         if need.is_put() {
-            let begin = |(_, lists)| VictimRun::begin(self.calls, lane, lists);
+            let begin = |(_, lists)| VictimRun { call: self.calls, lane, lists, break_probes };
             self.victims = least.map(begin);
         }
-        least
-            .or_else(|| need.is_put().then(|| self.two_least(lane, due, true)).flatten())
-            .map(|(victim, _)| victim)
-            .or_else(|| self.pinned_victim(lane, due, need))
+        least.map(|(victim, _)| victim).or_else(|| self.pinned_victim(lane, due, need))
+    }
+
+    /// Whether a replica was touched a moment ago.
+    fn is_fresh(&self, replica: u32) -> bool {
+        let object = &self.keys[self.replicas[replica].object];
+        self.groups.touched(object).stamp >= self.settled()
     }
 
     /// The next victim of a lane for a put, if it is known without a look at all lists: the least
     /// of the two that were least when this call looked at all.
     fn next_of_run(&self, lane: TenantLane, need: EvictionReason) -> Option<Victim> {
-        let run = self.victims.filter(|_| need.is_put())?.lists(self.calls, lane)?;
+        let run = self
+            .victims
+            .filter(|run| need.is_put() && (run.call, run.lane) == (self.calls, lane))?;
         let lists = self.replicas.lists(lane)?;
-        let oldest = |list| self.oldest_in(lists, list, u64::MAX, false);
-        let victim = oldest(run.list)?;
-        let goes_first = match run.second {
+        let oldest = |list| self.oldest_in(lists, list, u64::MAX, run.break_probes);
+        let victim = oldest(run.lists.list)?;
+        let goes_first = match run.lists.second {
             None => true,
-            Some(second) => victim < oldest(second)?,
+            Some(second) => victim.goes_before(&oldest(second)?),
         };
-        goes_first.then_some(victim)
+        let is_known = run.break_probes || !self.is_fresh(victim.replica);
+        (goes_first && is_known).then_some(victim)
     }
 
     /// Classes with replicas whose last lease was a reader's.
@@ -167,10 +181,15 @@ impl KeyShard {
         match need {
             EvictionReason::Put(_) | EvictionReason::LookAhead => u64::MAX,
             EvictionReason::Watermark => {
-                let settled = self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS));
+                let settled = self.settled();
                 self.oldest_read(lane).map_or(settled, |held| settled.min(held))
             }
         }
+    }
+
+    /// Stamp that everything has that was touched a moment ago, or a later one.
+    fn settled(&self) -> u64 {
+        self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS))
     }
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
@@ -185,7 +204,8 @@ impl KeyShard {
         held.min()
     }
 
-    /// The next of what is not pinned, and the lists that have it and the one after it.
+    /// The next of what is not pinned, and the lists that have it and the one after it. What was
+    /// probed is left out, or goes like the rest.
     fn two_least(
         &self,
         lane: TenantLane,
@@ -198,9 +218,9 @@ impl KeyShard {
             let Some(found) = self.oldest_in(lists, list, due, break_probes) else {
                 continue;
             };
-            if least.is_none_or(|(victim, _)| found < victim) {
+            if least.is_none_or(|(victim, _)| found.goes_before(&victim)) {
                 second = least.replace((found, list));
-            } else if second.is_none_or(|(victim, _)| found < victim) {
+            } else if second.is_none_or(|(victim, _)| found.goes_before(&victim)) {
                 second = Some((found, list));
             }
         }

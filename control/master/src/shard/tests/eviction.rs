@@ -47,6 +47,32 @@ fn the_keys_of_a_batch_evict_what_as_many_single_puts_do() {
 }
 
 #[test]
+fn puts_take_the_place_of_what_was_probed_rather_than_of_each_other() {
+    let mut stage = Stage::new(&[12]);
+    let stored: Vec<String> = (0..12).map(|key| format!("stored {key}")).collect();
+    stored.iter().for_each(|key| assert_eq!(stage.put(key), 0));
+    stage.age();
+    stored.iter().for_each(|key| assert_eq!(stage.exist(key), 1));
+    let new: Vec<String> = (0..8).map(|key| format!("new {key}")).collect();
+    new.iter().for_each(|key| assert_eq!(stage.put(key), 0));
+    assert!(new.iter().all(|key| stage.holds(key)), "acknowledged a moment ago");
+    assert!(stored[..8].iter().all(|key| !stage.holds(key)));
+    assert!(stored[8..].iter().all(|key| stage.holds(key)));
+}
+
+#[test]
+fn puts_leave_what_was_probed_while_something_older_may_go() {
+    let mut stage = Stage::new(&[12]);
+    let stored: Vec<String> = (0..12).map(|key| format!("stored {key}")).collect();
+    stored.iter().for_each(|key| assert_eq!(stage.put(key), 0));
+    stage.age();
+    stored[..8].iter().for_each(|key| assert_eq!(stage.exist(key), 1));
+    let new: Vec<String> = (0..4).map(|key| format!("new {key}")).collect();
+    stage.start_all(&new);
+    assert!(stored[..8].iter().all(|key| stage.holds(key)));
+}
+
+#[test]
 fn a_large_put_evicts_until_a_hole_is_large_enough() {
     let mut stage = Stage::new(&[4]);
     for key in ["a", "b", "c", "d"] {

@@ -121,10 +121,12 @@ fn a_probe_during_a_read_lease_does_not_hide_its_end() {
 
 #[test]
 fn a_put_takes_unprobed_objects_before_probed_ones() {
-    let mut stage = Stage::new(&[2]);
+    let settings = ShardSettings { lease_ttl_ms: 2 * FRESH_MS, ..settings() };
+    let mut stage = Stage::with(settings, &[2]);
     stage.put("older");
     stage.exist("older");
     stage.put("newer");
+    stage.age();
     assert_eq!(stage.put("c"), 0);
     assert!(stage.holds("older") && !stage.holds("newer"));
 }
