@@ -62,6 +62,10 @@ pub const OWN_NAME_DEADLINE: Duration = Duration::from_secs(2);
 /// ... and of the services it uses: as long as a call to the master may take, because a start whose
 /// master is found only after this would announce an address that other hosts do not reach.
 pub const SERVICE_NAMES_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest wait for a service of this host at another address of it ...
+pub const OWN_PORT_DEADLINE: Duration = Duration::from_millis(250);
+/// ... and at how many addresses it is tried.
+pub const OWN_PORTS_TRIED: usize = 8;
 /// Handshake port of a peer whose name has none.
 pub const HANDSHAKE_PORT_DEFAULT: u16 = 12_001;
 /// First and last port a handshake server chooses from.

@@ -1,14 +1,16 @@
 //! Where this process listens and under which address its peers reach it: the same for stores,
 //! nodes and engines.
-//! Invariant: a loopback address is announced only if every service of the process is on this host,
-//! too.
+//! Invariant: a loopback address is announced only if every service of the process is on this host
+//! and answers nowhere but on loopback.
 
 use crate::address::{resolve, split};
-use crate::limits::{OWN_NAME_DEADLINE, SERVICE_NAMES_DEADLINE};
+use crate::limits::{
+    OWN_NAME_DEADLINE, OWN_PORT_DEADLINE, OWN_PORTS_TRIED, SERVICE_NAMES_DEADLINE,
+};
 use crate::settings::DiscoverySettings;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Instant;
 
 /// Port to look for a route with; no packet is sent to it.
@@ -37,21 +39,22 @@ impl OwnAddress {
     /// (`host:port` each).
     ///
     /// In this order: `MC_TCP_BIND_ADDRESS`, the name if it is an address, the address of this host
-    /// that the name stands for, the address of this host towards the first service on another
-    /// host, the first interface that is up. Names of the loopback interface (`localhost`,
+    /// that the name stands for, the address of this host towards the first service that other
+    /// hosts reach, the first interface that is up. Names of the loopback interface (`localhost`,
     /// `127.0.0.1`, and Debian's `127.0.1.1` for a host's own name) stand for no address of their
-    /// own: they are used only if all services are on loopback.
+    /// own: they are used only if all services listen on loopback alone.
     pub fn find(name: &str, services: &[String], settings: &DiscoverySettings) -> Self {
         let named = addresses_of(name, Instant::now() + OWN_NAME_DEADLINE);
         let until = Instant::now() + SERVICE_NAMES_DEADLINE;
+        let own = interface_addresses(settings.use_ipv6);
         let route = |service: &String| {
-            let targets = addresses_of(split(service)?.0, until);
-            targets.into_iter().find_map(route_to)
+            let (host, port) = split(service)?;
+            let route = addresses_of(host, until).into_iter().find_map(route_to)?;
+            let outside = port.filter(|_| route.is_loopback()).and_then(|port| open(&own, port));
+            Some(outside.unwrap_or(route))
         };
-        let host = HostAddresses {
-            own: interface_addresses(settings.use_ipv6),
-            routes: services.iter().filter_map(route).collect(),
-        };
+        let routes = services.iter().filter_map(route).collect();
+        let host = HostAddresses { own, routes };
         let found = host.choose(name, &named, settings.bind_address);
         if host.is_foreign(&named) {
             tracing::warn!(
@@ -142,6 +145,15 @@ fn route_to(target: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((all_like(target), 0)).ok()?;
     socket.connect(SocketAddr::new(target, ANY_PORT)).ok()?;
     Some(socket.local_addr().ok()?.ip())
+}
+
+/// The first of this host's addresses at which the port of a service on loopback answers, too, so
+/// that other hosts may use it.
+fn open(own: &[IpAddr], port: u16) -> Option<IpAddr> {
+    let answers = |ip: &IpAddr| {
+        TcpStream::connect_timeout(&SocketAddr::new(*ip, port), OWN_PORT_DEADLINE).is_ok()
+    };
+    own.iter().copied().take(OWN_PORTS_TRIED).find(answers)
 }
 
 /// Addresses of the interfaces that are up, but loopback: those with a link before others, one
@@ -271,6 +283,20 @@ mod tests {
         assert!(pod.is_foreign(&ips(&["198.51.100.9"])));
         for own in [&["127.0.0.1"][..], &["0.0.0.0"], &["198.51.100.9", "10.0.0.4"], &[]] {
             assert!(!pod.is_foreign(&ips(own)), "{own:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_beside_the_process_is_on_loopback_only_if_it_answers_nowhere_else() {
+        let Some(outside) = interface_addresses(false).into_iter().find(IpAddr::is_ipv4) else {
+            return;
+        };
+        let settings = DiscoverySettings::default();
+        for (listens, announced) in [("0.0.0.0", outside), ("127.0.0.1", ip("127.0.0.1"))] {
+            let service = std::net::TcpListener::bind((listens, 0)).unwrap();
+            let services = [format!("127.0.0.1:{}", service.local_addr().unwrap().port())];
+            let found = OwnAddress::find("localhost", &services, &settings);
+            assert_eq!(found, at(announced, announced), "{listens}");
         }
     }
 

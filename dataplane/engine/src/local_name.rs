@@ -50,6 +50,12 @@ impl LocalName {
         })
     }
 
+    /// Whether it means the host itself, on every host.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        self.host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+    }
+
     /// The same with an address for the host.
     pub(crate) fn at(&self, address: IpAddr) -> Self {
         Self { host: address.to_string(), ..self.clone() }

@@ -3,6 +3,7 @@
 //! same run of the peer when it is used.
 
 use crate::limits::PEER_ADDRESSES_MAX;
+use crate::local_name::LocalName;
 use nix::ifaddrs::getifaddrs;
 use perigee_discovery::{Extra, routable};
 use perigee_topology::Selection;
@@ -32,6 +33,18 @@ pub(crate) fn announced(extra: &Extra) -> Vec<SocketAddr> {
     listed.into_iter().flatten().filter_map(read).take(PEER_ADDRESSES_MAX).collect()
 }
 
+/// A host, or a host and port, that the peer at `name` announces. A peer that calls itself by a name
+/// of loopback and was asked elsewhere is meant where it was asked.
+pub(crate) fn seen_from(name: &str, announced: &str) -> String {
+    let (Ok(asked), Ok(own)) = (LocalName::parse(name), LocalName::parse(announced)) else {
+        return announced.to_owned();
+    };
+    if !own.is_loopback() || asked.is_loopback() {
+        return announced.to_owned();
+    }
+    own.port.map_or(asked.host.clone(), |port| asked.with_port(port))
+}
+
 /// The first address of each interface that has one, in the order of the names.
 fn addresses_of(names: &[String]) -> Vec<IpAddr> {
     let Ok(interfaces) = getifaddrs() else {
@@ -50,6 +63,21 @@ fn addresses_of(names: &[String]) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_calls_itself_loopback_is_where_it_was_asked() {
+        for (name, announced, meant) in [
+            ("10.0.0.2:16037", "localhost:15001", "10.0.0.2:15001"),
+            ("10.0.0.2:16037", "127.0.0.1:15001", "10.0.0.2:15001"),
+            ("[fd00::2]:16037", "[::1]:15001", "[fd00::2]:15001"),
+            ("worker-3:16037", "localhost", "worker-3"),
+            ("localhost:16037", "localhost:15001", "localhost:15001"),
+            ("127.0.0.1:16037", "127.0.0.1:15001", "127.0.0.1:15001"),
+            ("10.0.0.2:16037", "10.0.0.7:15001", "10.0.0.7:15001"),
+        ] {
+            assert_eq!(seen_from(name, announced), meant, "{name} {announced}");
+        }
+    }
 
     #[test]
     fn named_interfaces_are_announced_and_read_back_and_others_are_not() {

@@ -194,7 +194,7 @@ impl Segments {
             self.meet(name, epoch, &document, requests)?;
             let mut addresses = peer_addresses::announced(extra);
             if addresses.is_empty() {
-                let endpoint = extra.data_endpoint.clone();
+                let endpoint = self.seen_from_here(name, &extra.data_endpoint);
                 addresses
                     .push(self.ask(name, move |_, name| resolve_endpoint(name, &endpoint, due))?);
             }
@@ -248,9 +248,18 @@ impl Segments {
         Ok(())
     }
 
+    /// A host, or a host and port, that a peer announces: where it says loopback and was asked at
+    /// another address, that one.
+    fn seen_from_here(&self, name: &str, announced: &str) -> String {
+        match self.directory.is_peer_to_peer() {
+            true => peer_addresses::seen_from(name, announced),
+            false => announced.to_owned(),
+        }
+    }
+
     fn data_host(&self, name: &str, document: &SegmentDocument) -> Result<String, EngineError> {
         if !document.tcp_data_host.is_empty() {
-            return Ok(document.tcp_data_host.clone());
+            return Ok(self.seen_from_here(name, &document.tcp_data_host));
         }
         self.ask(name, |directory, name| Ok(directory.rpc_meta(name)?.ip_or_host_name))
     }
