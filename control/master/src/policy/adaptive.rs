@@ -14,7 +14,7 @@ use super::eviction_policy::{EvictionPolicy, KeyAccess, worth_by_age};
 use super::ghosts::Ghosts;
 use super::guard::LruGuard;
 use super::kind::ObjectKind;
-use super::sample::AgeSample;
+use super::sample::{AgeSample, SampleTouch};
 
 #[derive(Debug)]
 pub(super) struct Adaptive {
@@ -77,13 +77,13 @@ impl EvictionPolicy for Adaptive {
             return;
         }
         let room = objects >> self.thinning;
-        let seen = self.sample.touch(hash, kind, stamp, room);
-        self.guard.note(hit, seen.is_some_and(|seen| seen.in_lru), call, room);
-        if let Some(seen) = seen {
-            self.curves.note_return(seen.kind, stamp - seen.stamp, call);
+        let SampleTouch { known, given_up } = self.sample.touch(hash, kind, stamp, room);
+        self.guard.note(hit, known.is_some_and(|known| known.in_lru), call, room);
+        if let Some(known) = known {
+            self.curves.note_return(known.kind, stamp - known.stamp, call);
         }
-        if let Some(surplus) = self.sample.take_surplus() {
-            self.curves.note_end(surplus.kind, stamp - surplus.stamp);
+        if let Some(oldest) = given_up {
+            self.curves.note_end(oldest.kind, stamp - oldest.stamp);
         }
         self.until_learned -= 1;
         if self.until_learned == 0 {

@@ -4,7 +4,6 @@
 //! a least recently used cache keeps.
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
 use crate::limits::SAMPLE_KEYS;
 use crate::slab::NONE;
@@ -18,6 +17,15 @@ pub(super) struct SampledKey {
     pub(super) stamp: u64,
     /// A least recently used cache would have it.
     pub(super) in_lru: bool,
+}
+
+/// What an access changed.
+#[derive(Debug, Default)]
+pub(super) struct SampleTouch {
+    /// What was known of the key.
+    pub(super) known: Option<SampledKey>,
+    /// The oldest, if there was no room for one more.
+    pub(super) given_up: Option<SampledKey>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,46 +64,36 @@ impl AgeSample {
         self.entries.iter().map(SampledEntry::seen)
     }
 
-    /// Takes a key out.
-    fn take(&mut self, hash: u64) -> Option<SampledKey> {
-        let at = self.at.remove(&hash)?;
-        Some(self.remove(at))
-    }
-
-    /// Takes the oldest out if there are too many.
-    pub(super) fn take_surplus(&mut self) -> Option<SampledKey> {
-        if self.len() <= SAMPLE_KEYS {
-            return None;
-        }
-        let hash = self.entries[self.oldest as usize].hash;
-        self.take(hash)
-    }
-
-    /// Makes a key the newest, and says what was known of it; a least recently used cache has room
-    /// for `room` of the sample.
+    /// Makes a key the newest; a least recently used cache has room for `room` of the sample.
     pub(super) fn touch(
         &mut self,
         hash: u64,
         kind: ObjectKind,
         stamp: u64,
         room: usize,
-    ) -> Option<SampledKey> {
+    ) -> SampleTouch {
         let entry = SampledEntry { hash, stamp, newer: NONE, older: NONE, kind, in_lru: true };
-        let at = match self.at.entry(hash) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(new) => {
-                new.insert(self.entries.len() as u32);
-                self.entries.push(entry);
-                self.link_newest(self.entries.len() as u32 - 1);
-                self.bound_lru(room);
-                return None;
-            }
+        let mut touch = SampleTouch::default();
+        let at = if let Some(at) = self.at.get(&hash).copied() {
+            touch.known = Some(self.unlink(at));
+            at
+        } else if self.len() >= SAMPLE_KEYS {
+            // The new one gets the place of the oldest.
+            let at = self.oldest;
+            self.at.remove(&self.entries[at as usize].hash);
+            touch.given_up = Some(self.unlink(at));
+            self.at.insert(hash, at);
+            at
+        } else {
+            let at = self.entries.len() as u32;
+            self.entries.push(entry);
+            self.at.insert(hash, at);
+            at
         };
-        let seen = self.unlink(at);
         self.entries[at as usize] = entry;
         self.link_newest(at);
         self.bound_lru(room);
-        Some(seen)
+        touch
     }
 
     fn link_newest(&mut self, at: u32) {
@@ -121,7 +119,8 @@ impl AgeSample {
     pub(super) fn keep(&mut self, is_sampled: impl Fn(u64) -> bool) {
         let gone: Vec<u64> = self.at.keys().copied().filter(|hash| !is_sampled(*hash)).collect();
         for hash in gone {
-            self.take(hash);
+            let at = self.at.remove(&hash);
+            at.into_iter().for_each(|at| self.remove(at));
         }
     }
 
@@ -143,8 +142,9 @@ impl AgeSample {
         entry.seen()
     }
 
-    fn remove(&mut self, at: u32) -> SampledKey {
-        let seen = self.unlink(at);
+    /// Takes an entry out; the last one gets its place.
+    fn remove(&mut self, at: u32) {
+        self.unlink(at);
         self.entries.swap_remove(at as usize);
         let moved = self.entries.len() as u32;
         if moved != at {
@@ -154,7 +154,6 @@ impl AgeSample {
                 self.edge = at;
             }
         }
-        seen
     }
 
     /// Has the neighbours of an entry, or the ends of the list, name it.
@@ -202,9 +201,9 @@ mod tests {
     fn the_newest_are_what_a_least_recently_used_cache_has() {
         let mut sample = AgeSample::new();
         let mut access = |hash: u64, stamp: u64| {
-            let seen = sample.touch(hash, ObjectKind::READ, stamp, 3);
+            let touch = sample.touch(hash, ObjectKind::READ, stamp, 3);
             sample.check();
-            seen.is_some_and(|seen| seen.in_lru)
+            touch.known.is_some_and(|seen| seen.in_lru)
         };
         for (stamp, hash) in [1, 2, 3, 1, 4, 5].into_iter().enumerate() {
             assert_eq!(access(hash, stamp as u64), stamp == 3);
@@ -217,10 +216,9 @@ mod tests {
         let mut sample = AgeSample::new();
         let keys = SAMPLE_KEYS as u64 + 10;
         for hash in 0..keys {
-            sample.touch(hash, ObjectKind::default(), hash, 100);
-            let gone = sample.take_surplus();
+            let touch = sample.touch(hash, ObjectKind::default(), hash, 100);
             let expected = hash.checked_sub(SAMPLE_KEYS as u64);
-            assert_eq!(gone.map(|gone| gone.stamp), expected);
+            assert_eq!(touch.given_up.map(|oldest| oldest.stamp), expected);
         }
         sample.keep(|hash| hash % 16 == 0);
         sample.check();
