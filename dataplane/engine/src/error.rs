@@ -10,6 +10,7 @@ pub use buffer::BufferError;
 
 use perigee_discovery::{DiscoveryError, HandshakeError};
 use perigee_mover::{PeerError, ServerError, ShardsError};
+use perigee_schemas::Direction;
 use perigee_settings::SettingError;
 
 /// What went wrong.
@@ -60,14 +61,17 @@ pub enum EngineError {
         /// Length.
         bytes: u64,
     },
-    /// The remote range is registered, but cannot be written.
+    /// The remote range is registered, but cannot be read, or written.
     #[error(
-        "Peer {peer} refused to write {bytes} bytes at {address:#x}: that memory cannot be written there: mapped for reading \
-         only, without any right, or not mapped any more; map it writable, or write elsewhere"
+        "Peer {peer} refused to {} {bytes} bytes at {address:#x}: that memory does not allow it there: mapped for \
+         reading only, without any right, or not mapped any more; map it with that right, or use other memory",
+        .direction.label()
     )]
-    ReadOnly {
+    NoRight {
         /// Name of the peer, as the caller wrote it.
         peer: String,
+        /// What was to be done.
+        direction: Direction,
         /// First remote byte.
         address: u64,
         /// Length.

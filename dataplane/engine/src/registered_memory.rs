@@ -5,6 +5,7 @@
 use crate::registry::{MemoryRegistry, RegionUse, RegisteredRegion};
 use crate::request::Direction;
 use perigee_device::{DeviceStage, GivenDevices};
+use perigee_memory::reachable::Use;
 use perigee_mover::{GrantedRange, MemoryOwner, PieceRequest, RangeStage, Scope};
 use perigee_rdma::PeerSession;
 use perigee_schemas::Status;
@@ -44,8 +45,12 @@ impl MemoryOwner for RegisteredMemory {
         let region: &Arc<RegisteredRegion> = used.region();
         let is_inside = region.address() <= address && bytes <= region.end() - address;
         debug_assert!(is_inside, "a right is to a range of one buffer");
-        if request.direction == Direction::Write && !region.takes_writes(address, bytes) {
-            return Err(Status::InvalidWrite);
+        let (wanted, refused) = match request.direction {
+            Direction::Read => (Use::Read, Status::InvalidRead),
+            Direction::Write => (Use::Write, Status::InvalidWrite),
+        };
+        if !region.allows(address, bytes, wanted) {
+            return Err(refused);
         }
         let kept = (Arc::as_ptr(region) as usize, used.clone() as KeptMemory);
         // SAFETY: the range lies in a registered buffer, whose owner keeps it until its last use

@@ -4,7 +4,7 @@
 use crate::error::EngineError;
 use perigee_memory::checksum::crc32c_raw;
 use perigee_mover::{Moved, PeerError};
-use perigee_schemas::Status;
+use perigee_schemas::{Direction, Status};
 
 /// One contiguous part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,12 @@ impl RequestPiece {
         let (peer, address, bytes) = (peer.to_owned(), self.remote, self.bytes);
         match status {
             Status::InvalidParams => EngineError::RemoteAddress { peer, address, bytes },
-            Status::InvalidWrite => EngineError::ReadOnly { peer, address, bytes },
+            Status::InvalidWrite => {
+                EngineError::NoRight { peer, direction: Direction::Write, address, bytes }
+            }
+            Status::InvalidRead => {
+                EngineError::NoRight { peer, direction: Direction::Read, address, bytes }
+            }
             Status::InvalidReplica => EngineError::Peer(PeerError::Restarted { peer }),
             Status::ChecksumMismatch => EngineError::Peer(PeerError::Damaged { peer }),
             status => EngineError::Peer(PeerError::Refused { peer, status }),

@@ -186,7 +186,7 @@ fn half_frozen() -> (u64, u64) {
 }
 
 #[test]
-fn a_write_to_read_only_memory_names_the_cause_and_others_go_on() {
+fn memory_without_the_right_names_the_cause_and_others_go_on() {
     let (here, there) = (Side::new(64 << 10, pattern), Side::new(4096, |_| 0));
     let (mapped, half) = half_frozen();
     // SAFETY: it is never unmapped.
@@ -194,8 +194,9 @@ fn a_write_to_read_only_memory_names_the_cause_and_others_go_on() {
     let write = |remote, bytes| request(Direction::Write, here.at(0), remote, bytes);
     for bytes in [1, 4096, 64 << 10] {
         let refused = transfer(&here, there.name(), &[write(mapped + half, bytes)]);
-        let expected = EngineError::ReadOnly {
+        let expected = EngineError::NoRight {
             peer: there.name().to_owned(),
+            direction: Direction::Write,
             address: mapped + half,
             bytes: bytes as u64,
         };
@@ -204,6 +205,17 @@ fn a_write_to_read_only_memory_names_the_cause_and_others_go_on() {
         let read = request(Direction::Read, here.at(0), mapped + half, bytes);
         transfer(&here, there.name(), &[read]).unwrap();
     }
+    let closed = std::ptr::NonNull::new((mapped + half) as *mut std::ffi::c_void).unwrap();
+    // SAFETY: no address of it is used but over the engine.
+    unsafe {
+        let none = nix::sys::mman::ProtFlags::PROT_NONE;
+        nix::sys::mman::mprotect(closed, half as usize, none).unwrap();
+    }
+    let address = mapped + half;
+    let read = request(Direction::Read, here.at(0), address, 4096);
+    let (peer, direction) = (there.name().to_owned(), Direction::Read);
+    let expected = EngineError::NoRight { peer, direction, address, bytes: 4096 };
+    assert_eq!(transfer(&here, there.name(), &[read]), Err(expected));
     let options = SubmitOptions::default();
     let mixed = [write(mapped + half - 1, 2), write(there.at(0), 4096)];
     // SAFETY: the local memory outlives the batch.

@@ -230,16 +230,26 @@ fn local_memory_that_is_not_there_or_not_writable_is_an_error_and_no_fault() {
         |rights| unsafe { mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE).unwrap() };
     let [frozen, closed] =
         [ProtFlags::PROT_READ, ProtFlags::PROT_NONE].map(|rights| mapped(rights).as_ptr() as u64);
-    for address in [frozen, closed] {
+    let taken = mapped(ProtFlags::PROT_READ | ProtFlags::PROT_WRITE);
+    for address in [frozen, closed, taken.as_ptr() as u64] {
         // SAFETY: as above.
         unsafe { guest.register(address, 8192, "*") }.unwrap();
     }
+    let local = taken.as_ptr() as u64;
+    let read =
+        TransferRequest { direction: Direction::Read, local, remote: owner.at(0), bytes: 4096 };
+    transfer(&guest, owner.name(), read, &hint("shm")).unwrap();
+    // SAFETY: nothing else uses the mapping.
+    unsafe { nix::sys::mman::mprotect(taken, 8192, ProtFlags::PROT_NONE).unwrap() };
+    let taken = taken.as_ptr() as u64;
     for (direction, local) in [
         (Direction::Write, 64),
         (Direction::Read, 64),
         (Direction::Read, frozen),
         (Direction::Write, closed),
         (Direction::Read, closed),
+        (Direction::Write, taken),
+        (Direction::Read, taken),
     ] {
         let bad = TransferRequest { direction, local, remote: owner.at(0), bytes: 4096 };
         let refused = transfer(&guest, owner.name(), bad, &hint("shm")).unwrap_err();

@@ -1,7 +1,10 @@
 //! Whether memory that a caller names is there. The kernel is asked, so that the answer is a word
 //! and not a signal.
 
+use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::limits::PROBED_BYTES_MAX;
 use crate::mapping::page_bytes;
@@ -15,26 +18,57 @@ pub enum Use {
     Write,
 }
 
-/// Whether this process may touch every byte of a range. It costs about a microsecond.
+/// Mappings that the kernel was asked about, so that a call with many ranges asks once for each of
+/// them.
+#[derive(Debug, Default)]
+pub struct KnownMappings {
+    was_asked: bool,
+    /// The last of them, and what may be done there.
+    last: Option<(Range<usize>, Use)>,
+}
+
+impl KnownMappings {
+    /// Whether this process may touch every byte of a range. A question costs less than a
+    /// microsecond.
+    #[must_use]
+    pub fn allow(&mut self, address: usize, len: usize, wanted: Use) -> bool {
+        let Some(end) = address.checked_add(len) else {
+            return false;
+        };
+        if let Some((known, may)) = &self.last
+            && known.start <= address
+            && end <= known.end
+            && (*may == wanted || wanted == Use::Read)
+        {
+            return true;
+        }
+        // Pages are looked at one by one, which for a large range costs half of a copy.
+        let is_query = len > PROBED_BYTES_MAX || std::mem::replace(&mut self.was_asked, true);
+        if is_query && let Some(answer) = query(address, len, wanted) {
+            self.last = answer.clone().map(|mapping| (mapping, wanted));
+            return answer.is_some();
+        }
+        probe(address, len, wanted)
+    }
+}
+
+/// As [`KnownMappings::allow`], of one range.
 #[must_use]
 pub fn is_reachable(address: usize, len: usize, wanted: Use) -> bool {
-    // Pages are looked at one by one, which for a large range costs half of a copy.
-    if len > PROBED_BYTES_MAX
-        && let Some(answer) = query(address, len, wanted)
-    {
-        return answer;
-    }
-    probe(address, len, wanted)
+    KnownMappings::default().allow(address, len, wanted)
 }
 
 /// Whether a range is mapped and may be touched, as the kernel's list of mappings says; no page is
 /// made. Where there is no list, it is.
 #[must_use]
 pub fn is_mapped(address: usize, len: usize, wanted: Use) -> bool {
-    query(address, len, wanted).unwrap_or_else(|| {
-        let list = std::fs::read_to_string("/proc/self/maps");
-        list.map_or(true, |list| covers(&list, address, len, wanted))
-    })
+    query(address, len, wanted).map_or_else(
+        || {
+            let list = std::fs::read_to_string("/proc/self/maps");
+            list.map_or(true, |list| covers(&list, address, len, wanted))
+        },
+        |mapping| mapping.is_some(),
+    )
 }
 
 /// Makes the pages of a range, which the touch would do, and tells whether that went well.
@@ -80,34 +114,54 @@ const QUERY: libc::c_ulong = 0xc068_6611;
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 
-/// Asks the kernel for the mappings of a range, one by one; `None` before Linux 6.11.
-fn query(address: usize, len: usize, wanted: Use) -> Option<bool> {
-    let Some(end) = address.checked_add(len) else {
-        return Some(false);
+/// The list of this process's mappings, kept open: to open it takes longer than all that is asked.
+fn own_list() -> Option<Arc<File>> {
+    static OPEN: RwLock<Option<(u32, Arc<File>)>> = RwLock::new(None);
+    let process = std::process::id();
+    let of_this = |open: &Option<(u32, Arc<File>)>| {
+        // After a fork the list is the parent's.
+        open.as_ref().filter(|(owner, _)| *owner == process).map(|(_, list)| list.clone())
     };
-    // Opened each time: after a fork an older one would show the parent's mappings.
-    let list = std::fs::File::open("/proc/self/maps").ok()?;
-    let mut reached = address as u64;
-    while reached < end as u64 {
+    if let Some(list) = of_this(&OPEN.read().unwrap_or_else(PoisonError::into_inner)) {
+        return Some(list);
+    }
+    let list = Arc::new(File::open("/proc/self/maps").ok()?);
+    *OPEN.write().unwrap_or_else(PoisonError::into_inner) = Some((process, list.clone()));
+    Some(list)
+}
+
+/// Asks the kernel for the mappings of a range, one by one: the last of them with what lies before
+/// it in the range, `Some(None)` if one is missing or has not the right; `None` before Linux 6.11.
+fn query(address: usize, len: usize, wanted: Use) -> Option<Option<Range<usize>>> {
+    let Some(end) = address.checked_add(len) else {
+        return Some(None);
+    };
+    let list = own_list()?;
+    let mut found: Option<Range<usize>> = None;
+    while found.as_ref().is_none_or(|found| found.end < end) {
+        let reached = found.as_ref().map_or(address, |found| found.end);
         let mut query = ProcmapQuery {
             size: size_of::<ProcmapQuery>() as u64,
             flags: match wanted {
                 Use::Read => READABLE,
                 Use::Write => READABLE | WRITABLE,
             },
-            address: reached,
+            address: reached as u64,
             ..ProcmapQuery::default()
         };
         // SAFETY: the kernel reads and fills a structure of the size that is in it.
         let status = unsafe { libc::ioctl(list.as_raw_fd(), QUERY, &raw mut query) };
         let error = std::io::Error::last_os_error().raw_os_error();
         match (status, error) {
-            (0, _) if query.end > reached => reached = query.end,
-            (_, Some(libc::ENOENT)) => return Some(false),
+            (0, _) if query.end as usize > reached => {
+                let start = found.map_or(query.start as usize, |found| found.start);
+                found = Some(start..query.end as usize);
+            }
+            (_, Some(libc::ENOENT)) => return Some(None),
             _ => return None,
         }
     }
-    Some(true)
+    Some(found)
 }
 
 /// The pages that a range lies in; `None` for one that no address space has.
@@ -168,6 +222,28 @@ mod tests {
         assert!(!covers(0x1fff, 2, Use::Write) && !covers(0x2fff, 2, Use::Read));
         assert!(!covers(0x4000, 1, Use::Read) && !covers(0xfff, 2, Use::Read));
         assert!(!covers(0x5fff, 2, Use::Read) && !covers(usize::MAX, 2, Use::Read));
+    }
+
+    #[test]
+    fn a_call_with_many_ranges_knows_where_a_right_ends() {
+        let pages = Mapping::anonymous(8 * page_bytes()).unwrap();
+        let page = |number: usize| pages.base() as usize + number * page_bytes();
+        for (number, rights) in [(3, libc::PROT_NONE), (5, libc::PROT_READ)] {
+            // SAFETY: the page belongs to the mapping, and nothing uses it.
+            let set = unsafe { libc::mprotect(page(number) as *mut _, page_bytes(), rights) };
+            assert_eq!(set, 0);
+        }
+        let mut known = KnownMappings::default();
+        for _ in 0..3 {
+            for number in 0..8 {
+                assert_eq!(known.allow(page(number), page_bytes(), Use::Read), number != 3);
+                let may_write = ![3, 5].contains(&number);
+                assert_eq!(known.allow(page(number), page_bytes(), Use::Write), may_write);
+            }
+            assert!(known.allow(page(4), 4 * page_bytes(), Use::Read));
+            assert!(!known.allow(page(4), 2 * page_bytes(), Use::Write));
+            assert!(!known.allow(usize::MAX, 2, Use::Read));
+        }
     }
 
     #[test]

@@ -199,6 +199,31 @@ def test_addresses_that_cannot_be_touched_are_refused(store):
     assert libc.mprotect(ctypes.c_void_p(address + page), page, mmap.PROT_READ) == 0
 
 
+@pytest.mark.parametrize("rights", [0, None])
+def test_registered_memory_that_is_taken_away_is_refused(store, rights):
+    page = mmap.PAGESIZE
+    pages = mmap.mmap(-1, 256 * page)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    assert store.register_buffer(address, 256 * page) == 0
+    assert store.put("good", bytes(100)) == 0
+    closed = ctypes.c_void_p(address + page)
+    if rights is None:
+        assert libc.munmap(closed, page) == 0
+    else:
+        assert libc.mprotect(closed, page, rights) == 0
+    for bad, size in [(address + page, 100), (address, 2 * page), (address, 256 * page)]:
+        assert store.put_from("k", bad, size) == -600
+        assert store.batch_put_from(["k", "l"], [address, bad], [100, size]) == [0, -600]
+        assert store.remove("k", True) == 0
+    assert store.get_into("good", address + page, 100) == -600
+    assert store.get_into("good", address, page) == 100
+    assert store.unregister_buffer(address) == 0
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10  # MAP_FIXED: Python unmaps all of it.
+    assert libc.mmap(closed, ctypes.c_size_t(page), 3, flags, -1, ctypes.c_long(0)) == address + page
+
+
 def test_registering_an_overlap_is_refused(store):
     block, address, size = memory(bytes(1 << 16))
     assert store.register_buffer(address, size) == 0

@@ -7,7 +7,7 @@ use crate::api::CallerRange;
 use crate::device_stages::{DeviceStageLoan, DeviceStages};
 use crate::limits::STAGED_BYTES_MAX;
 use perigee_device::GivenDevices;
-use perigee_memory::reachable::{Use, is_mapped, is_reachable};
+use perigee_memory::reachable::{KnownMappings, Use, is_mapped};
 use perigee_memory::{ByteRange as Source, ByteRangeMut, RegisteredRegions};
 use perigee_rdma::Rdma;
 use perigee_schemas::Status;
@@ -28,25 +28,22 @@ struct CallerRegions {
     regions: RegisteredRegions,
     /// First addresses of those on a device: its driver is asked once.
     on_device: BTreeSet<usize>,
-    /// First addresses of those that this process may read only: what is to be written there is
-    /// checked each time.
-    read_only: BTreeSet<usize>,
 }
 
 impl CallerRegions {
-    /// Whether registration vouches for this use of a range.
-    fn vouch_for(&self, address: usize, bytes: usize, wanted: Use) -> bool {
-        let covering = self.regions.covering(address, bytes);
-        covering.is_some_and(|(first, _)| wanted == Use::Read || !self.read_only.contains(&first))
+    /// Whether a range lies in a region, and that one on a device.
+    fn is_on_device(&self, address: usize, bytes: usize) -> Option<bool> {
+        let (first, _) = self.regions.covering(address, bytes)?;
+        Some(self.on_device.contains(&first))
     }
 
     /// In builds with debug assertions panics unless the notes are about registered memory.
     fn debug_check(&self) {
         let is_first = |at: &usize| self.regions.covering(*at, 1).is_some_and(|it| it.0 == *at);
-        let noted = || self.on_device.iter().chain(&self.read_only);
-        debug_assert!(noted().all(is_first), "what is noted is the first byte of a region");
-        let is_apart = self.on_device.is_disjoint(&self.read_only);
-        debug_assert!(is_apart, "only memory of this host is read-only");
+        debug_assert!(
+            self.on_device.iter().all(is_first),
+            "what is noted is the first byte of a region"
+        );
     }
 }
 
@@ -91,7 +88,6 @@ impl CallerMemory {
         if !on_device && bytes > 0 && !is_mapped(address, bytes, Use::Read) {
             refuse(address, bytes, Use::Read)?;
         }
-        let is_read_only = !on_device && bytes > 0 && !is_mapped(address, bytes, Use::Write);
         let mut registered = self.write();
         if let Err(error) = registered.regions.register(address, bytes) {
             tracing::warn!("{error}");
@@ -101,9 +97,6 @@ impl CallerMemory {
             let is_new = registered.on_device.insert(address);
             debug_assert!(is_new, "a region that was forgotten left nothing behind");
         }
-        if is_read_only {
-            registered.read_only.insert(address);
-        }
         registered.debug_check();
         Ok(on_device)
     }
@@ -112,7 +105,6 @@ impl CallerMemory {
     pub(crate) fn unregister(&self, address: usize) -> bool {
         let mut registered = self.write();
         let was_on_device = registered.on_device.remove(&address);
-        registered.read_only.remove(&address);
         let was_registered = registered.regions.unregister(address).is_some();
         debug_assert!(was_registered || !was_on_device, "its bytes are a region's");
         registered.debug_check();
@@ -120,17 +112,21 @@ impl CallerMemory {
     }
 
     /// Refuses what is no memory for this use, and what would be written behind the end of a
-    /// registered buffer, with a line in the log.
-    pub(crate) fn check(&self, piece: &CallerRange, wanted: Use) -> Result<(), Status> {
+    /// registered buffer, with a line in the log. Registered memory is looked at, too: its owner
+    /// may have taken it away since. `known` is of this call.
+    pub(crate) fn check(
+        &self,
+        piece: &CallerRange,
+        wanted: Use,
+        known: &mut KnownMappings,
+    ) -> Result<(), Status> {
         let (address, bytes) = (piece.address, piece.bytes);
         if !piece.is_named || bytes == 0 {
             return Ok(());
         }
         let registered = self.read();
-        if registered.vouch_for(address, bytes, wanted) {
-            return Ok(());
-        }
-        let overrun = registered.regions.overrun(address, bytes);
+        let on_device = registered.is_on_device(address, bytes);
+        let overrun = registered.regions.overrun(address, bytes).filter(|_| on_device.is_none());
         drop(registered);
         if let Some(end) = overrun.filter(|_| wanted == Use::Write) {
             tracing::warn!(
@@ -139,7 +135,8 @@ impl CallerMemory {
             );
             return Err(Status::InvalidParams);
         }
-        if self.driver_holds(address) || is_reachable(address, bytes, wanted) {
+        let on_device = on_device.unwrap_or_else(|| self.driver_holds(address));
+        if on_device || known.allow(address, bytes, wanted) {
             Ok(())
         } else {
             refuse(address, bytes, wanted)
@@ -147,8 +144,13 @@ impl CallerMemory {
     }
 
     /// As [`CallerMemory::check`], for all pieces of an object.
-    pub(crate) fn check_all(&self, pieces: &[CallerRange], wanted: Use) -> Result<(), Status> {
-        pieces.iter().try_for_each(|piece| self.check(piece, wanted))
+    pub(crate) fn check_all(
+        &self,
+        pieces: &[CallerRange],
+        wanted: Use,
+        known: &mut KnownMappings,
+    ) -> Result<(), Status> {
+        pieces.iter().try_for_each(|piece| self.check(piece, wanted, known))
     }
 
     /// Copies the bytes of a piece to memory of this process.
@@ -156,7 +158,7 @@ impl CallerMemory {
     /// # Safety
     /// `host` must be writable for as many bytes.
     pub(crate) unsafe fn load(&self, piece: &CallerRange, host: *mut u8) -> Result<(), Status> {
-        self.check(piece, Use::Read)?;
+        self.check(piece, Use::Read, &mut KnownMappings::default())?;
         let (address, bytes) = (piece.address, piece.bytes);
         let devices = self.devices.as_ref();
         match devices.filter(|_| self.is_on_device(address, bytes)) {
@@ -178,7 +180,7 @@ impl CallerMemory {
     /// # Safety
     /// `host` must be readable for as many bytes.
     pub(crate) unsafe fn save(&self, piece: &CallerRange, host: *const u8) -> Result<(), Status> {
-        self.check(piece, Use::Write)?;
+        self.check(piece, Use::Write, &mut KnownMappings::default())?;
         let (address, bytes) = (piece.address, piece.bytes);
         let devices = self.devices.as_ref();
         match devices.filter(|_| self.is_on_device(address, bytes)) {
@@ -208,11 +210,8 @@ impl CallerMemory {
         if self.devices.is_none() {
             return false;
         }
-        let registered = self.read();
-        match registered.regions.covering(address, bytes) {
-            Some((first, _)) => registered.on_device.contains(&first),
-            None => self.driver_holds(address),
-        }
+        let registered = self.read().is_on_device(address, bytes);
+        registered.unwrap_or_else(|| self.driver_holds(address))
     }
 
     /// How many of these objects, from the first on, may have host memory at the same time; all if

@@ -12,7 +12,7 @@ use crate::read_failure::{ReadFailure, SuspectCopy};
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
-use perigee_memory::reachable::Use;
+use perigee_memory::reachable::{KnownMappings, Use};
 use perigee_metrics::ClientCall;
 use perigee_schemas::Status;
 use perigee_schemas::master::UnreadableCopy;
@@ -136,10 +136,11 @@ impl Store {
         // Targets of parts: the first part of an object has the object's own result, the others
         // have one each behind the results of all objects.
         let mut joined = Vec::new();
+        let mut known = KnownMappings::default();
         for (target, (index, pieces)) in targets.iter().enumerate() {
             match lookup
                 .found(*index)
-                .and_then(|found| Ok((found, self.room(pieces, found.payload_bytes)?)))
+                .and_then(|found| Ok((found, self.room(pieces, found.payload_bytes, &mut known)?)))
             {
                 Ok((found, pieces)) => {
                     let Some(parts) = &found.parts else {
@@ -264,13 +265,14 @@ impl Store {
         &self,
         pieces: &[CallerRange],
         payload_bytes: u64,
+        known: &mut KnownMappings,
     ) -> Result<Vec<ByteRangeMut>, Status> {
         let mut left = usize::try_from(payload_bytes).map_err(|_| Status::InvalidParams)?;
         let mut room = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let bytes = piece.bytes.min(left);
             if bytes > 0 {
-                self.memory.check(&CallerRange { bytes, ..*piece }, Use::Write)?;
+                self.memory.check(&CallerRange { bytes, ..*piece }, Use::Write, known)?;
                 room.push(ByteRangeMut { ptr: piece.address as *mut u8, len: bytes });
             }
             left -= bytes;

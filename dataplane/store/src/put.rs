@@ -11,7 +11,7 @@ use crate::parts::PartPlaces;
 use crate::traced_call::TracedCall;
 use perigee_activity::Operation;
 use perigee_memory::crc32c_combine;
-use perigee_memory::reachable::Use;
+use perigee_memory::reachable::{KnownMappings, Use};
 use perigee_metrics::{ClientCall, RpcKind};
 use perigee_rpc::{StartedBatch, WirePlacement, WriteForm};
 use perigee_schemas::{Identity, Status};
@@ -85,9 +85,10 @@ impl Store {
         let mut results = vec![Status::InvalidParams; requests.len()];
         let stand_ins = form.upsert.then(|| last_of_each_key(requests));
         let is_written = |index: &usize| stand_ins.as_ref().is_none_or(|of| of[*index] == *index);
+        let mut known = KnownMappings::default();
         let is_there = |index: &usize| {
-            let checked = self.memory.check_all(requests[*index].pieces, Use::Read);
-            checked.is_ok()
+            let pieces = requests[*index].pieces;
+            self.memory.check_all(pieces, Use::Read, &mut known).is_ok()
         };
         let written = (0..requests.len()).filter(is_written).filter(is_there);
         let mut written: Vec<usize> = written.collect();

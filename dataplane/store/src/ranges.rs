@@ -10,7 +10,7 @@ use crate::read_failure::{SuspectCopy, status_of};
 use crate::traced_call::{TracedCall, verdict_on};
 use perigee_activity::Operation;
 use perigee_memory::ByteRangeMut;
-use perigee_memory::reachable::Use;
+use perigee_memory::reachable::{KnownMappings, Use};
 use perigee_schemas::Status;
 use perigee_transfer::{RangeJob, ReplicaAddress, TransferError};
 use std::ops::Range;
@@ -47,13 +47,14 @@ impl Store {
         let mut results: Vec<Result<u64, Status>> =
             vec![Err(Status::InvalidParams); requests.len()];
         let mut waiting: Vec<RangeRead<'_>> = Vec::new();
+        let mut known = KnownMappings::default();
         // As with whole objects: what a range has in further parts has results behind all others.
         let mut joined = Vec::new();
         for (position, index) in indices.iter().enumerate() {
             let request = &requests[position];
             let found = lookup.found(*index).and_then(|found| match found.places.is_empty() {
                 true => Err(Status::ReplicaIsNotReady),
-                false => self.memory.check(&request.target, Use::Write).map(|()| found),
+                false => self.memory.check(&request.target, Use::Write, &mut known).map(|()| found),
             });
             match found {
                 Ok(found) => match &found.parts {

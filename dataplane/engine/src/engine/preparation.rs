@@ -17,6 +17,7 @@ use crate::shared_memory::CopyRoute;
 use crate::slice::RequestSlice;
 use crate::target::PeerSegment;
 use perigee_device::GivenDevices;
+use perigee_memory::reachable::{KnownMappings, Use};
 use perigee_mover::{Dialect, RouteCounters, Terms};
 use perigee_rails::RailRequest;
 use perigee_rdma::PeerRails;
@@ -199,9 +200,15 @@ impl EngineState {
         let ranges = pieces.clone().map(|(_, piece)| (piece.remote, piece.bytes));
         let left = terms.due.saturating_sub(monotonic());
         let memory = peer.reach(ranges, left)?;
+        let mut known = KnownMappings::default();
         let is_touchable = |(way, piece): (Direction, &RequestPiece)| {
+            let wanted = match way {
+                Direction::Read => Use::Write,
+                Direction::Write => Use::Read,
+            };
+            let range = (piece.local, piece.bytes);
             let region = self.registry.region(piece.local, piece.bytes);
-            region.is_some_and(|region| region.is_touchable(way == Direction::Read))
+            region.is_some_and(|region| region.is_touchable(range, wanted, &mut known))
         };
         Some(Arc::new(CopyRoute {
             memory,

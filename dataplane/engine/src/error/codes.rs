@@ -2,7 +2,7 @@
 //! clients of Mooncake find their own integers.
 
 use super::{BatchError, BufferError, EngineError};
-use crate::request::TransferState;
+use crate::request::{Direction, TransferState};
 use perigee_mover::PeerError;
 use perigee_schemas::Status;
 
@@ -18,7 +18,8 @@ impl EngineError {
             E::Closed | E::Metadata(_) | E::Handshake(_) => Status::RpcFail,
             E::Buffer(error) => error.status(),
             E::Batch(error) => error.status(),
-            E::ReadOnly { .. } => Status::InvalidWrite,
+            E::NoRight { direction: Direction::Read, .. } => Status::InvalidRead,
+            E::NoRight { .. } => Status::InvalidWrite,
             E::Peer(error) => error.status(),
             E::Canceled => Status::TransferFail,
             E::TooMany { .. } => Status::TaskPendingLimitExceeded,
@@ -56,7 +57,7 @@ impl EngineError {
             EngineError::Peer(PeerError::Deadline { .. }) => TransferState::Timeout,
             EngineError::Canceled => TransferState::Canceled,
             EngineError::RemoteAddress { .. }
-            | EngineError::ReadOnly { .. }
+            | EngineError::NoRight { .. }
             | EngineError::Peer(PeerError::LocalMemory) => TransferState::Invalid,
             _ => TransferState::Failed,
         }

@@ -2,8 +2,8 @@
 //! Invariant: while a [`RegionUse`] restarts, `unregister` of its buffer does not return success.
 
 use super::location::MemoryLocation;
-use super::mapped;
 use perigee_memory::Segment;
+use perigee_memory::reachable::{KnownMappings, Use};
 use perigee_rails::Registration;
 use perigee_schemas::Identity;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -31,10 +31,6 @@ pub(crate) struct RegisteredRegion {
     private: bool,
     /// The segment that it is the whole of, if it can be handed to peers on this host.
     segment: Option<Arc<Segment>>,
-    /// Whether all of it may be read, as far as it is known, ...
-    readable: OnceLock<bool>,
-    /// ... and written.
-    writable: OnceLock<bool>,
 }
 
 impl RegisteredRegion {
@@ -52,8 +48,6 @@ impl RegisteredRegion {
             on_device: false,
             private: false,
             segment: None,
-            readable: OnceLock::new(),
-            writable: OnceLock::new(),
         }
     }
 
@@ -68,35 +62,22 @@ impl RegisteredRegion {
         self.segment.as_ref()
     }
 
-    /// Whether the CPU may read it, and write it if `written`, without a fault.
-    pub(crate) fn is_touchable(&self, written: bool) -> bool {
-        !self.on_device && if written { self.is_writable() } else { self.is_readable() }
+    /// Whether the CPU may touch a range of it now: its owner may have changed the rights since it
+    /// was registered, or unmapped it. `known` is of this call.
+    pub(crate) fn is_touchable(
+        &self,
+        (address, bytes): (u64, u64),
+        wanted: Use,
+        known: &mut KnownMappings,
+    ) -> bool {
+        let is_own = self.segment.is_some();
+        !self.on_device && (is_own || known.allow(address as usize, bytes as usize, wanted))
     }
 
-    /// Whether a range of it may be written: registered memory may be a file that is mapped for
-    /// reading, in part or whole.
-    pub(crate) fn takes_writes(&self, address: u64, bytes: u64) -> bool {
-        self.on_device || self.is_writable() || mapped::takes_writes(address, bytes)
-    }
-
-    fn is_readable(&self) -> bool {
-        self.has(&self.readable, "r")
-    }
-
-    fn is_writable(&self) -> bool {
-        self.has(&self.writable, "rw")
-    }
-
-    /// Whether all of it has rights that begin with `rights`. Looked up once; not if the process is
-    /// out of descriptors.
-    fn has(&self, known: &OnceLock<bool>, rights: &str) -> bool {
-        if self.segment.is_some() {
-            return true;
-        }
-        known.get().copied().unwrap_or_else(|| {
-            let found = mapped::has_rights(self.address, self.bytes, rights);
-            found.is_some_and(|found| *known.get_or_init(|| found))
-        })
+    /// Whether peers may use a range of it so.
+    pub(crate) fn allows(&self, address: u64, bytes: u64, wanted: Use) -> bool {
+        let known = &mut KnownMappings::default();
+        self.on_device || self.is_touchable((address, bytes), wanted, known)
     }
 
     /// The same buffer, whose bytes must be staged if `on_device`.

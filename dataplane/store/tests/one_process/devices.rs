@@ -2,6 +2,7 @@
 //! at all.
 
 use crate::cluster::{ANY, config, data, environment, get, master, piece, put, store};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect};
 use perigee_device::{DeviceMemory, GivenDevices};
 use perigee_schemas::Status;
 use perigee_store::{CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store};
@@ -151,9 +152,52 @@ fn half_closed() -> &'static [u8] {
     let closed = std::ptr::NonNull::new((first + page) as *mut std::ffi::c_void).unwrap();
     // SAFETY: the page lies within memory that is never used again.
     unsafe {
-        let none = nix::sys::mman::ProtFlags::PROT_NONE;
-        nix::sys::mman::mprotect(closed, page, none).unwrap();
+        mprotect(closed, page, ProtFlags::PROT_NONE).unwrap();
         std::slice::from_raw_parts(first as *const u8, 2 * page)
+    }
+}
+
+#[test]
+fn registered_memory_that_is_taken_away_is_refused_and_the_process_lives() {
+    let cluster = master(&[]);
+    let _node = store(&cluster, ANY, 64 << 20, true);
+    for shared_memory in [true, false] {
+        let client = store(&cluster, ANY, 0, shared_memory);
+        let page = 4096;
+        let length = std::num::NonZero::new(256 * page).unwrap();
+        let rights = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping of its own, never taken away.
+        let memory =
+            unsafe { mmap_anonymous(None, length, rights, MapFlags::MAP_PRIVATE).unwrap() };
+        let at = |number: usize| memory.as_ptr() as usize + number * page;
+        assert_eq!(client.register_buffer(at(0), 256 * page), Status::Ok);
+        let text = data(1, page);
+        assert_eq!(put(&client, "good", &text, &ReplicateConfig::default()), Status::Ok);
+        let closed = std::ptr::NonNull::new(at(7) as *mut std::ffi::c_void).unwrap();
+        // SAFETY: the page belongs to the mapping, and nothing uses it.
+        unsafe {
+            mprotect(closed, page, ProtFlags::PROT_NONE).unwrap();
+        }
+        let refused = Status::InvalidParams;
+        let pages: Vec<[CallerRange; 1]> =
+            (0..16).map(|number| [CallerRange::named(at(number), page)]).collect();
+        let keys: Vec<String> = (0..16).map(|number| format!("page {number}")).collect();
+        let puts = keys.iter().zip(&pages);
+        let puts = puts.map(|(key, pieces)| PutRequest { key, pieces, group: None });
+        let stored = client.put(&puts.collect::<Vec<_>>(), &ReplicateConfig::default());
+        for (number, status) in stored.into_iter().enumerate() {
+            assert_eq!(status, if number == 7 { refused } else { Status::Ok }, "{number}");
+        }
+        let whole = CallerRange::named(at(0), 256 * page);
+        assert_eq!(put_pieces(&client, "whole", &[whole]), refused);
+        let gets = pages.iter().map(|pieces| GetRequest { key: "good", pieces });
+        for (number, read) in client.get(&gets.collect::<Vec<_>>()).into_iter().enumerate() {
+            assert_eq!(read.is_err(), number == 7, "{number}: {read:?}");
+        }
+        let range = RangeRequest { key: "good", source_offset: 0, target: pages[7][0] };
+        assert_eq!(client.read_ranges(&[range]), [Err(refused)]);
+        client.remove(&keys.iter().map(String::as_str).chain(["good"]).collect::<Vec<_>>(), true);
+        assert!(client.unregister_buffer(at(0)) == Status::Ok);
     }
 }
 
