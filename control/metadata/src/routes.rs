@@ -4,9 +4,10 @@ use crate::key::{KeyError, key_of_query};
 use crate::store::{Change, Condition, MetadataStore, WriteRefusal};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
-use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{RawQuery, Request, State};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, ORIGIN};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::time::Duration;
@@ -21,8 +22,21 @@ pub(crate) fn router(store: MetadataStore) -> Router {
     Router::new()
         .route("/metadata", records)
         .route("/health", get(|| async { "OK" }))
+        .layer(axum::middleware::from_fn(refuse_pages))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 Not Found") })
         .with_state(store)
+}
+
+/// Refuses changes by web pages: this service has none of its own, and any page can make its
+/// reader's browser send them here. Browsers always say that a page asks.
+async fn refuse_pages(request: Request, next: Next) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let headers = request.headers();
+    if !reads && (headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site")) {
+        let reason = "Web pages change nothing here (Origin, Sec-Fetch-Site)";
+        return (StatusCode::FORBIDDEN, reason).into_response();
+    }
+    next.run(request).await
 }
 
 impl IntoResponse for KeyError {

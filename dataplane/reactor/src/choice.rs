@@ -67,13 +67,21 @@ pub fn choice() -> Result<&'static BackendChoice, ChoiceError> {
     let choice = CHOICE.get_or_init(|| {
         let wanted = std::env::var(VARIABLE).unwrap_or_default();
         let choice = decide(&wanted, probe);
-        if let Ok(choice) = &choice {
-            let BackendChoice { backend, reason, .. } = choice;
-            tracing::info!(reactor = backend.name(), reason, "Shards run on this reactor");
-        }
+        choice.iter().for_each(say);
         choice
     });
     choice.as_ref().map_err(Clone::clone)
+}
+
+/// Says it in the log. What costs speed is a warning: Python shows those alone.
+fn say(choice: &BackendChoice) {
+    let BackendChoice { backend, reason, is_asked_for } = choice;
+    let reactor = backend.name();
+    if *backend == Backend::Epoll && !is_asked_for {
+        tracing::warn!(reactor, reason, "Shards run on the slower reactor");
+    } else {
+        tracing::info!(reactor, reason, "Shards run on this reactor");
+    }
 }
 
 /// Counts a shard that has started.

@@ -13,11 +13,22 @@ fn start() -> MetadataHandle {
 
 /// Status and body of one request.
 fn ask(handle: &MetadataHandle, method: &str, target: &str, body: &str) -> (u16, String) {
+    ask_with(handle, method, target, body, "")
+}
+
+/// The same, with further headers, each with its line end.
+fn ask_with(
+    handle: &MetadataHandle,
+    method: &str,
+    target: &str,
+    body: &str,
+    headers: &str,
+) -> (u16, String) {
     let mut stream = TcpStream::connect(handle.local_addr()).expect("the service listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
     let length = body.len();
     let request = format!(
-        "{method} {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: a\r\n{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
     );
     stream.write_all(request.as_bytes()).expect("the service reads");
     let mut answer = String::new();
@@ -75,6 +86,21 @@ fn stored_json_has_its_content_type() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.to_lowercase().contains("\r\ncontent-type: application/json\r\n"), "{answer}");
+}
+
+#[test]
+fn web_pages_change_nothing() {
+    let service = start();
+    let key = "/metadata?key=k";
+    assert_eq!(ask(&service, "PUT", key, "1").0, 200);
+    for header in ["Origin: http://evil.example", "Origin: http://a", "Sec-Fetch-Site: cross-site"]
+    {
+        let header = format!("{header}\r\n");
+        for method in ["PUT", "DELETE"] {
+            assert_eq!(ask_with(&service, method, key, "2", &header).0, 403, "{header}");
+        }
+        assert_eq!(ask_with(&service, "GET", key, "", &header), said(200, "1"));
+    }
 }
 
 #[test]

@@ -32,9 +32,8 @@ pub enum SegmentError {
     },
     /// The kernel refused.
     #[error(
-        "Cannot reserve {} of memory ({source}); {} are available: donate less, free memory, or raise \
-         the container's memory limit, `ulimit -v` or vm.overcommit_memory",
-        format_bytes(*asked_bytes), format_bytes(*available_bytes)
+        "Cannot reserve {} of memory ({source}); {} are available: {}",
+        format_bytes(*asked_bytes), format_bytes(*available_bytes), advice(source)
     )]
     Memory {
         /// Size that the caller asked for.
@@ -174,4 +173,17 @@ pub enum MapError {
         /// Size of the file.
         file_bytes: u64,
     },
+}
+
+/// What to do where the kernel refuses memory.
+fn advice(refusal: &io::Error) -> &'static str {
+    match refusal.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "it may be had, but not so: allow memfd_create in the seccomp profile of the container"
+        }
+        _ => {
+            "donate less, free memory, or raise the container's memory limit, `ulimit -v` or \
+             vm.overcommit_memory"
+        }
+    }
 }

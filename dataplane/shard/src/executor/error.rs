@@ -15,8 +15,8 @@ pub enum ExecutorError {
     Descriptors {
         /// The present soft limit.
         limit: u64,
-        /// Open descriptors.
-        open: u64,
+        /// How many are open, as far as it is known.
+        open: String,
         /// Descriptors that are needed besides.
         needed: u64,
     },
