@@ -23,6 +23,8 @@ pub enum Use {
 #[derive(Debug, Default)]
 pub struct KnownMappings {
     was_asked: bool,
+    /// The kernel is older than the question.
+    has_no_list: bool,
     /// The last of them, and what may be done there.
     last: Option<(Range<usize>, Use)>,
 }
@@ -32,23 +34,49 @@ impl KnownMappings {
     /// microsecond.
     #[must_use]
     pub fn allow(&mut self, address: usize, len: usize, wanted: Use) -> bool {
+        self.look(address, len, wanted).unwrap_or_else(|| probe(address, len, wanted))
+    }
+
+    /// As [`KnownMappings::allow`], of a range in a region that was registered. Linux before 6.11
+    /// has no quick answer for it: both ends of the range are looked at there, and the call then
+    /// believes all of the region.
+    #[must_use]
+    pub fn allow_in(
+        &mut self,
+        region: Range<usize>,
+        address: usize,
+        len: usize,
+        wanted: Use,
+    ) -> bool {
+        debug_assert!(region.start <= address && address + len <= region.end);
+        self.look(address, len, wanted).unwrap_or_else(|| {
+            let are_there = probe(address, 1, wanted) && probe(address + len - 1, 1, wanted);
+            self.last = are_there.then_some((region, wanted));
+            are_there
+        })
+    }
+
+    /// The answer, if it is known or quickly found.
+    fn look(&mut self, address: usize, len: usize, wanted: Use) -> Option<bool> {
         let Some(end) = address.checked_add(len) else {
-            return false;
+            return Some(false);
         };
         if let Some((known, may)) = &self.last
             && known.start <= address
             && end <= known.end
             && (*may == wanted || wanted == Use::Read)
         {
-            return true;
+            return Some(true);
         }
         // Pages are looked at one by one, which for a large range costs half of a copy.
-        let is_query = len > PROBED_BYTES_MAX || std::mem::replace(&mut self.was_asked, true);
-        if is_query && let Some(answer) = query(address, len, wanted) {
-            self.last = answer.clone().map(|mapping| (mapping, wanted));
-            return answer.is_some();
+        if len <= PROBED_BYTES_MAX && !std::mem::replace(&mut self.was_asked, true) {
+            return Some(probe(address, len, wanted));
         }
-        probe(address, len, wanted)
+        let asked = (!self.has_no_list).then(|| query(address, len, wanted)).flatten();
+        self.has_no_list = asked.is_none();
+        let answer = asked?;
+        self.last = answer.clone().map(|mapping| (mapping, wanted));
+        Some(answer.is_some())
     }
 }
 
@@ -222,6 +250,26 @@ mod tests {
         assert!(!covers(0x1fff, 2, Use::Write) && !covers(0x2fff, 2, Use::Read));
         assert!(!covers(0x4000, 1, Use::Read) && !covers(0xfff, 2, Use::Read));
         assert!(!covers(0x5fff, 2, Use::Read) && !covers(usize::MAX, 2, Use::Read));
+    }
+
+    #[test]
+    fn an_older_kernel_is_asked_for_the_ends_of_what_was_registered() {
+        let pages = Mapping::anonymous(64 * page_bytes()).unwrap();
+        let page = |number: usize| pages.base() as usize + number * page_bytes();
+        let region = page(0)..page(64);
+        let closed = page(63) as *mut libc::c_void;
+        // SAFETY: the page belongs to the mapping, and nothing uses it.
+        assert_eq!(unsafe { libc::mprotect(closed, page_bytes(), libc::PROT_NONE) }, 0);
+        let known = || KnownMappings { has_no_list: true, ..KnownMappings::default() };
+        let whole = |pages| pages * page_bytes();
+        assert!(known().allow_in(region.clone(), page(0), whole(63), Use::Write));
+        assert!(!known().allow_in(region.clone(), page(0), whole(64), Use::Read));
+        assert!(!known().allow_in(region.clone(), page(63), 1, Use::Read));
+        assert!(!known().allow(page(0), whole(64), Use::Read));
+        let mut call = known();
+        assert!(call.allow_in(region.clone(), page(0), 1, Use::Read));
+        assert!(!call.allow_in(region.clone(), page(60), whole(4), Use::Read));
+        assert!(call.allow_in(region, page(1), 1, Use::Read));
     }
 
     #[test]

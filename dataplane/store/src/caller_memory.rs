@@ -13,6 +13,7 @@ use perigee_rdma::Rdma;
 use perigee_schemas::Status;
 use perigee_transfer::{PeerError, TransferError};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a client knows of its callers' memory.
@@ -31,10 +32,10 @@ struct CallerRegions {
 }
 
 impl CallerRegions {
-    /// Whether a range lies in a region, and that one on a device.
-    fn is_on_device(&self, address: usize, bytes: usize) -> Option<bool> {
-        let (first, _) = self.regions.covering(address, bytes)?;
-        Some(self.on_device.contains(&first))
+    /// The region that a range lies in, and whether that is on a device.
+    fn region(&self, address: usize, bytes: usize) -> Option<(Range<usize>, bool)> {
+        let (first, length) = self.regions.covering(address, bytes)?;
+        Some((first..first + length, self.on_device.contains(&first)))
     }
 
     /// In builds with debug assertions panics unless the notes are about registered memory.
@@ -125,8 +126,8 @@ impl CallerMemory {
             return Ok(());
         }
         let registered = self.read();
-        let on_device = registered.is_on_device(address, bytes);
-        let overrun = registered.regions.overrun(address, bytes).filter(|_| on_device.is_none());
+        let region = registered.region(address, bytes);
+        let overrun = registered.regions.overrun(address, bytes).filter(|_| region.is_none());
         drop(registered);
         if let Some(end) = overrun.filter(|_| wanted == Use::Write) {
             tracing::warn!(
@@ -135,12 +136,12 @@ impl CallerMemory {
             );
             return Err(Status::InvalidParams);
         }
-        let on_device = on_device.unwrap_or_else(|| self.driver_holds(address));
-        if on_device || known.allow(address, bytes, wanted) {
-            Ok(())
-        } else {
-            refuse(address, bytes, wanted)
-        }
+        let is_there = match region {
+            Some((_, true)) => true,
+            Some((region, false)) => known.allow_in(region, address, bytes, wanted),
+            None => self.driver_holds(address) || known.allow(address, bytes, wanted),
+        };
+        if is_there { Ok(()) } else { refuse(address, bytes, wanted) }
     }
 
     /// As [`CallerMemory::check`], for all pieces of an object.
@@ -210,8 +211,8 @@ impl CallerMemory {
         if self.devices.is_none() {
             return false;
         }
-        let registered = self.read().is_on_device(address, bytes);
-        registered.unwrap_or_else(|| self.driver_holds(address))
+        let region = self.read().region(address, bytes);
+        region.map_or_else(|| self.driver_holds(address), |(_, on_device)| on_device)
     }
 
     /// How many of these objects, from the first on, may have host memory at the same time; all if

@@ -70,8 +70,14 @@ impl RegisteredRegion {
         wanted: Use,
         known: &mut KnownMappings,
     ) -> bool {
-        let is_own = self.segment.is_some();
-        !self.on_device && (is_own || known.allow(address as usize, bytes as usize, wanted))
+        if self.on_device {
+            return false;
+        }
+        if self.segment.is_some() {
+            return true;
+        }
+        let region = self.address as usize..self.end() as usize;
+        known.allow_in(region, address as usize, bytes as usize, wanted)
     }
 
     /// Whether peers may use a range of it so.
