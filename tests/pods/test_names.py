@@ -85,6 +85,40 @@ def test_a_cluster_on_loopback_opens_no_data_port_to_others(play):
     assert not pod.accepts(int(port))
 
 
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_a_store_beside_the_master_is_read_from_other_pods_whatever_it_is_called(play, name):
+    cluster = play()
+    script = f"mooncake_master & until python -m page_store {ENGINE_PORT}; do sleep 0.2; done"
+    environment = {**SEGMENT, "MOONCAKE_MASTER": f"localhost:{RPC_PORT}", "MOONCAKE_LOCAL_HOSTNAME": name}
+    head = cluster.start_command("head", ["sh", "-c", script], environment)
+    head.wait_for_port(ENGINE_PORT)
+    [segment] = segments(head)
+    assert host_of(segment["te_endpoint"]) == head.address
+    reader = start_client(cluster, "reader", head, MOONCAKE_GLOBAL_SEGMENT_SIZE="0")
+    work = {"keys": [f"page-{page}" for page in range(8)], "page_bytes": PAGE_BYTES}
+    assert head.ask(ENGINE_PORT, "/put", work) == [0] * 8
+    assert reader.ask(ENGINE_PORT, "/get", work) == ["right"] * 8
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_an_engine_without_a_metadata_server_is_where_it_was_asked(play, name):
+    cluster = play()
+    one, other = [
+        cluster.start_command(
+            f"engine-{index}",
+            ["python", "-m", "cache_transfer", str(ENGINE_PORT), name, "P2PHANDSHAKE"],
+            {},
+        ).wait_for_port(ENGINE_PORT)
+        for index in range(2)
+    ]
+    to = other.ask(ENGINE_PORT, "/session")
+    port = to["session"].rpartition(":")[2]
+    to["session"] = f"{other.address}:{port}"
+    work = {"name": other.name, "pages": 16, "page_bytes": PAGE_BYTES}
+    assert one.ask(ENGINE_PORT, "/send", {"to": to, **work}) == 0, one.log()
+    assert other.ask(ENGINE_PORT, "/has", work) is True
+
+
 @pytest.mark.parametrize("names", [("localhost:18001", "localhost:18002"), ("127.0.0.1:1", "node-a")])
 def test_engines_of_one_metadata_server_are_found_whatever_they_are_called(play, names):
     cluster = play()
