@@ -39,7 +39,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak kills planted lint codegen clean venv-run
+.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-upstream test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak kills planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -122,6 +122,13 @@ test-mooncake: setup ## Our metadata and handshake against real Mooncake's serve
 	"$(TARGET)/venv-mooncake-servers/bin/pip" install --quiet mooncake-transfer-engine-non-cuda==0.3.13.post1 aiohttp requests
 	PERIGEE_MOONCAKE_PYTHON="$(TARGET)/venv-mooncake-servers/bin/python" \
 		cargo test --locked --package perigee-discovery --test system -- --ignored real_mooncake
+
+test-upstream: venv-run ## Mooncake's own Python tests, in a checkout that SOURCES= names, on our wheel, against the list in tests/compat (PyTorch: gigabytes)
+	@[ -n "$(SOURCES)" ] || { echo "error: write make test-upstream SOURCES=folder, a checkout of Mooncake's repository" >&2; exit 1; }
+	"$(VENV_RUN)/bin/python" -m venv "$(TARGET)/venv-upstream"
+	"$(TARGET)/venv-upstream/bin/pip" install --quiet -r tools/requirements.txt torch safetensors hypothesis
+	"$(TARGET)/venv-upstream/bin/pip" install --quiet --force-reinstall --no-deps "$(WHEELS)"/*.whl
+	"$(TARGET)/venv-upstream/bin/python" tests/compat/upstream.py "$(SOURCES)" $(FILES)
 
 test-dashboards: setup venv-run ## Every panel and every alert against a real Prometheus that scrapes a running cluster (part of make test)
 	@PERIGEE_BIN="$(PROGRAM)" "$(VENV_RUN)/bin/python" -m pytest -q -p no:cacheprovider \
