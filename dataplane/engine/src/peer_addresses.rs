@@ -33,8 +33,8 @@ pub(crate) fn announced(extra: &Extra) -> Vec<SocketAddr> {
     listed.into_iter().flatten().filter_map(read).take(PEER_ADDRESSES_MAX).collect()
 }
 
-/// A host, or a host and port, that the peer at `name` announces. A peer that calls itself by a name
-/// of loopback and was asked elsewhere is meant where it was asked.
+/// A host, or a host and port, that the peer at `name` announces. A peer that calls itself by a
+/// name of loopback and was asked elsewhere is meant where it was asked.
 pub(crate) fn seen_from(name: &str, announced: &str) -> String {
     let (Ok(asked), Ok(own)) = (LocalName::parse(name), LocalName::parse(announced)) else {
         return announced.to_owned();
