@@ -95,7 +95,8 @@ def not_run() -> set[str]:
 
 def is_comparable(path: Path) -> bool:
     """Say whether all that a file imports is installed."""
-    wants_torch = path.is_file() and "import torch" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    wants_torch = "import torch" in text or '("torch")' in text
     return not wants_torch or importlib.util.find_spec("torch") is not None
 
 
