@@ -72,6 +72,36 @@ fn a_node_refuses_sizes_and_addresses_it_cannot_read() {
 }
 
 #[test]
+fn a_key_for_disks_is_refused_by_a_node_that_has_none() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
+    let master = Master::start(&["--enable_offload"]);
+    let [port] = free_ports();
+    let mut flags = node_flags(&master, port, "16MB");
+    flags.push(format!("--ssd_key_file={}", key.display()));
+    let words: Vec<&str> = flags.iter().map(String::as_str).collect();
+    refused(NODE, &words, &["ssd_key_file", "no disk", "enable_offload"]);
+}
+
+#[test]
+fn what_variables_of_disks_say_without_effect_is_in_the_log_of_the_node() {
+    let master = Master::start(&[]);
+    let [port] = free_ports();
+    let flags = node_flags(&master, port, "16MB");
+    let variables = [("MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY", "none")];
+    let mut node = Program::start_with(NODE, &flags, &variables);
+    master.wait_for_segments(1);
+    let lines = |log: &str| {
+        log.lines().filter(|line| line.contains("WARN") && line.contains(variables[0].0)).count()
+    };
+    assert_eq!(lines(&node.log()), 1, "{}", node.log());
+    node.stop();
+}
+
+#[test]
 fn a_strict_node_refuses_to_lend_more_memory_than_the_machine_has() {
     let master = Master::start(&[]);
     let [port] = free_ports();

@@ -43,6 +43,7 @@ impl TierEnd {
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
             key: None,
+            needs_disk: false,
         };
         let owner = open_store_with(&address, TIER_MEMORY_BYTES, Route::SameProcess, Some(disks))?;
         let reader = open_store_with(&address, 0, Route::Tcp, None)?;

@@ -3,7 +3,7 @@
 use crate::error::FlagError;
 use crate::flag::{ALLOW_UNBUILT, Flag, FlagSupport};
 use crate::origin::Origin;
-use crate::value::Value;
+use crate::value::{Value, shortened};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
@@ -70,6 +70,14 @@ impl Settings {
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
+    }
+
+    /// The error of a value that a program cannot use; `expected` ends "give ...".
+    #[must_use]
+    pub fn refusal(&self, name: &'static str, expected: String) -> FlagError {
+        let entry = self.entry(name);
+        let (value, origin) = (shortened(&shown(&entry.value)), entry.origin.clone());
+        FlagError::BadValue { name, value, origin, expected }
     }
 
     /// Where the value of a flag came from.

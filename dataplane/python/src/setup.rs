@@ -92,18 +92,21 @@ fn disks(
     key_file: &str,
 ) -> Result<(Option<DiskSettings>, Vec<String>), SetupError> {
     let variables = Variables::new(&Variables::of_process);
+    let mut notices = DiskSettings::notices(&variables);
     if is_wanted {
         let read = DiskSettings::read(path, key_file, &variables);
         let settings = read.map_err(|error| invalid(format!("setup(): {error}")))?;
-        return Ok((Some(settings), Vec::new()));
+        return Ok((Some(settings), notices));
     }
-    let mut notices = Vec::new();
     if !path.is_empty() {
         notices.push(
             "setup(ssd_offload_path=...) has no effect without enable_ssd_offload=True".to_owned(),
         );
     }
     let shared = DiskSettings::read_shared(key_file, &variables);
+    if let (Err(error), false) = (&shared, key_file.trim().is_empty()) {
+        return Err(invalid(format!("setup(): {error}")).into());
+    }
     // A master without a shared directory needs none of it.
     let shared = shared.inspect_err(|error| {
         notices.push(format!(

@@ -102,6 +102,8 @@ pub(crate) const SEGMENT_BYTES_USUAL: u32 = 256 << 20;
 pub(crate) const SEGMENTS_WANTED: u64 = 8;
 /// Fewer segments are no log: while one is written, another one can be read.
 pub(crate) const SEGMENTS_MIN: u64 = 2;
+/// Bytes of the smallest disk. A master refuses a shared directory that may have less.
+pub const DISK_BYTES_MIN: u64 = SEGMENTS_MIN * SEGMENT_BYTES_MIN as u64;
 /// Times that a folder is looked for while other processes take those that were found.
 pub(crate) const FOLDER_TRIES: usize = 8;
 /// Folders of a path that one look for free ones tries, at most.

@@ -109,7 +109,7 @@ impl Disks {
         let owned = self.open_all(&opener)?;
         if !owned.is_empty() && !self.mount()? {
             self.context.leave();
-            return Ok(());
+            return Ok(settings.refuse_without_disk()?);
         }
         let on_thread = OnThread(self.context.clone());
         let writer = Writer::new(on_thread.clone());

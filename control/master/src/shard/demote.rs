@@ -112,7 +112,7 @@ impl KeyShard {
         let replica = &self.replicas[id];
         let usable_bytes = self.space.get(replica.segment).map_or(0, |it| it.usable_bytes());
         let bytes = self.demotions.bytes_of(replica.segment) + replica.extent().bytes;
-        self.demotions.len() < offload.queue_limit / self.settings.count
+        self.demotions.len() < (offload.queue_limit / self.settings.count).max(1)
             && bytes as f64 <= offload.cap_ratio * usable_bytes as f64
     }
 

@@ -17,6 +17,10 @@ use perigee_master::{HeatSettings, OffloadSettings, PolicyName, PromotionSetting
 const CORES_PER_SHARD: usize = 4;
 /// Queue pairs of a client that died are taken down within half of this.
 const SAFE_RELEASE_TIMEOUT_MS: u64 = 20_000;
+/// Least part of an SSD that may be written within a day, unless there is no bound.
+const DRIVE_WRITES_MIN: f64 = 0.001;
+/// Most reads that are counted before an object is promoted.
+const PROMOTION_THRESHOLD_MAX: u64 = u8::MAX as u64;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
     let mut warnings = settings.warnings().to_vec();
@@ -29,13 +33,8 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
         metadata_cluster: settings.text("metadata_cluster_id").to_owned(),
         report_metrics: settings.bool("enable_metric_reporting"),
         leases: lease_config(settings)?,
-        eviction: EvictionConfig {
-            ratio: settings.number("eviction_ratio"),
-            high_watermark_ratio: settings.number("eviction_high_watermark_ratio"),
-            allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
-            policy: PolicyName::from_word(settings.text("eviction_policy")).unwrap_or_default(),
-        },
-        offload: offload(settings, &mut warnings),
+        eviction: eviction(settings, &mut warnings),
+        offload: offload(settings, &mut warnings)?,
         shared: shared_directory(settings, &mut warnings)?,
         promotion: promotion(settings, &mut warnings),
         repairs: settings.bool("replica_repair"),
@@ -63,18 +62,38 @@ fn metadata(settings: &Settings) -> Option<Listen> {
     (settings.bool(SWITCH) || is_meant).then(|| listen(settings, HOST, PORT))
 }
 
+fn eviction(settings: &Settings, warnings: &mut Vec<String>) -> EvictionConfig {
+    const WATERMARK: &str = "eviction_high_watermark_ratio";
+    let high_watermark_ratio = settings.number(WATERMARK);
+    if high_watermark_ratio == 0.0 {
+        warnings.push(format!(
+            "Setting `{WATERMARK}` is 0: each object is evicted as soon as its lease ends"
+        ));
+    }
+    EvictionConfig {
+        ratio: settings.number("eviction_ratio"),
+        high_watermark_ratio,
+        allow_soft_pinned: settings.bool("allow_evict_soft_pinned_objects"),
+        policy: PolicyName::from_word(settings.text("eviction_policy")).unwrap_or_default(),
+    }
+}
+
 /// Objects go to SSDs only with `enable_offload` or a shared directory; what else is said about
 /// them is idle otherwise.
-fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSettings> {
+fn offload(
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Result<Option<OffloadSettings>, FlagError> {
     const SWITCH: &str = "enable_offload";
+    let drive_writes_per_day = drive_writes(settings)?;
     if goes_to_disks(settings) {
-        return Some(OffloadSettings {
+        return Ok(Some(OffloadSettings {
             on_evict: settings.bool("offload_on_evict"),
             force_evict: settings.bool("offload_force_evict"),
             queue_limit: settings.integer("offloading_queue_limit"),
             cap_ratio: settings.number("offload_cap_ratio"),
-            drive_writes_per_day: settings.number("offload_drive_writes_per_day"),
-        });
+            drive_writes_per_day,
+        }));
     }
     let others = [
         "offload_on_evict",
@@ -87,7 +106,20 @@ fn offload(settings: &Settings, warnings: &mut Vec<String>) -> Option<OffloadSet
         warnings
             .push(format!("Setting `{name}` has no effect without {SWITCH}: nothing goes to SSDs"));
     }
-    None
+    Ok(None)
+}
+
+/// So little that hardly an object is written ever is no budget that is meant.
+fn drive_writes(settings: &Settings) -> Result<f64, FlagError> {
+    const BUDGET: &str = "offload_drive_writes_per_day";
+    let per_day = settings.number(BUDGET);
+    match per_day > 0.0 && per_day < DRIVE_WRITES_MIN {
+        true => Err(settings.refusal(
+            BUDGET,
+            format!("0 for no bound, or a number from {DRIVE_WRITES_MIN} to 1000000"),
+        )),
+        false => Ok(per_day),
+    }
 }
 
 fn goes_to_disks(settings: &Settings) -> bool {
@@ -103,9 +135,8 @@ fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<Promotio
                 "Setting `{SWITCH}` has no effect without enable_offload: nothing goes to SSDs"
             ));
         }
-        let threshold: u64 = settings.integer("promotion_admission_threshold");
         return Some(PromotionSettings {
-            threshold: threshold.clamp(1, u8::MAX.into()) as u8,
+            threshold: promotion_threshold(settings, warnings),
             queue_limit: settings.integer("promotion_queue_limit"),
         });
     }
@@ -115,6 +146,20 @@ fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<Promotio
         }
     }
     None
+}
+
+/// As with Mooncake a number that is out of range stands for the nearest one that is not.
+fn promotion_threshold(settings: &Settings, warnings: &mut Vec<String>) -> u8 {
+    const THRESHOLD: &str = "promotion_admission_threshold";
+    let given: u64 = settings.integer(THRESHOLD);
+    let counted = given.clamp(1, PROMOTION_THRESHOLD_MAX);
+    if counted != given {
+        warnings.push(format!(
+            "Setting `{THRESHOLD}` is {given} and taken as {counted}: 1 to {PROMOTION_THRESHOLD_MAX} reads \
+             are counted"
+        ));
+    }
+    counted as u8
 }
 
 /// Reads are counted only if `dynamic_replication_mode` says so.

@@ -8,6 +8,8 @@ const SWITCH: &str = "root_fs_dir";
 const CLUSTER: &str = "cluster_id";
 /// Each of them bounds what all clients have there.
 const BOUNDS: [&str; 2] = ["quota_bytes", "global_file_segment_size"];
+/// Smallest disk: two segments of the smallest log.
+const SHARED_BYTES_MIN: u64 = 32 << 20;
 /// Longest name of a folder.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -27,6 +29,7 @@ pub(super) fn shared_directory(
     warnings: &mut Vec<String>,
 ) -> Result<Option<SharedDirectory>, FlagError> {
     let path = settings.text(SWITCH).trim();
+    let bytes = bound(settings)?;
     if path.is_empty() {
         for name in [CLUSTER].into_iter().chain(BOUNDS).filter(|name| settings.is_given(name)) {
             warnings.push(format!(
@@ -50,23 +53,21 @@ pub(super) fn shared_directory(
              write a name without slashes"
         )));
     }
-    Ok(Some(SharedDirectory {
-        path: path.to_owned(),
-        cluster: cluster.to_owned(),
-        bytes: bound(settings)?,
-    }))
+    Ok(Some(SharedDirectory { path: path.to_owned(), cluster: cluster.to_owned(), bytes }))
 }
 
 /// The smaller bound of those that are given; 0 if none is.
 fn bound(settings: &Settings) -> Result<u64, FlagError> {
-    let [quota, capacity] = BOUNDS;
-    let capacity_bytes: i64 = settings.integer(capacity);
-    let Ok(capacity_bytes) = u64::try_from(capacity_bytes) else {
-        return Err(FlagError::Conflict(format!(
-            "Setting `{capacity}` is {capacity_bytes}: write a number of bytes"
-        )));
-    };
-    let bounds = [settings.integer(quota), capacity_bytes];
-    let given = bounds.into_iter().filter(|bytes| *bytes > 0 && *bytes < i64::MAX as u64);
-    Ok(given.min().unwrap_or(0))
+    let mut least = u64::MAX;
+    for name in BOUNDS {
+        let bytes: u64 = settings.integer(name);
+        if (1..SHARED_BYTES_MIN).contains(&bytes) {
+            let expected = format!(
+                "0 for no bound, or at least {SHARED_BYTES_MIN} bytes, which the smallest disk needs"
+            );
+            return Err(settings.refusal(name, expected));
+        }
+        least = if bytes > 0 { least.min(bytes) } else { least };
+    }
+    Ok(if least < i64::MAX as u64 { least } else { 0 })
 }

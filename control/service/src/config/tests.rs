@@ -67,6 +67,8 @@ const HINTS: &[&[&str]] = &[
     &["--metadata_server=http://h:1/metadata", "--enable_metadata_cleanup_on_timeout"],
     &["--rpc_shards=2", "--max_threads=1"],
     &["--rpc_thread_num=2", "--max_threads=1"],
+    &["--quota_bytes=99000000"],
+    &["--global_file_segment_size=99000000"],
     &["--vmodule=rpc=1"],
     &["--logtostderr=true", "--log_dir=/tmp"],
 ];
@@ -178,6 +180,45 @@ fn values_out_of_range_are_refused_with_the_range() {
 }
 
 #[test]
+fn values_that_mean_nothing_are_refused_with_flag_value_and_range() {
+    for (name, value, range) in [
+        ("offload_cap_ratio", "0", "from 0.001 to 1"),
+        ("offload_cap_ratio", "-0.5", "from 0.001 to 1"),
+        ("offload_cap_ratio", "NaN", "from 0.001 to 1"),
+        ("offload_drive_writes_per_day", "0.0000001", "0 for no bound, or a number from 0.001"),
+        ("offload_drive_writes_per_day", "-1", "from 0 to 1000000"),
+        ("quota_bytes", "5", "0 for no bound, or at least 33554432 bytes"),
+        ("quota_bytes", "-5", "a non-negative integer"),
+        ("global_file_segment_size", "33554431", "at least 33554432 bytes"),
+        ("promotion_admission_threshold", "-1", "a non-negative integer"),
+        ("promotion_admission_threshold", "two", "a non-negative integer"),
+        ("promotion_queue_limit", "0", "from 1 to 100000000"),
+        ("max_total_processing_tasks", "0", "from 1 to 4294967295"),
+    ] {
+        let text = refusal(&format!("--{name}={value}"));
+        let start = format!("Setting `{name}` cannot be `{value}` (command line); give ");
+        assert!(text.starts_with(&start) && text.contains(range), "{text}");
+    }
+    for given in ["--quota_bytes=0", "--global_file_segment_size=0", "--quota_bytes=33554432"] {
+        assert!(load(&["--root_fs_dir=/mnt", given]).is_ok(), "{given}");
+    }
+}
+
+#[test]
+fn a_threshold_out_of_range_stands_for_the_nearest_one_and_is_warned_of() {
+    for (given, counted, warnings) in [("0", 1, 1), ("1", 1, 0), ("255", 255, 0), ("999", 255, 1)] {
+        let threshold = format!("--promotion_admission_threshold={given}");
+        let config = load(&["--enable_offload", "--promotion_on_hit", &threshold]).unwrap();
+        assert_eq!(config.promotion.map(|it| it.threshold), Some(counted));
+        let warned: Vec<&String> =
+            config.warnings.iter().filter(|it| it.contains("threshold")).collect();
+        assert_eq!(warned.len(), warnings, "{given}: {:?}", config.warnings);
+    }
+    let low = load(&["--eviction_high_watermark_ratio=0"]).unwrap();
+    assert!(low.warnings[0].contains("eviction_high_watermark_ratio"), "{:?}", low.warnings);
+}
+
+#[test]
 fn features_not_built_are_accepted_with_one_warning_that_names_them() {
     let config =
         load(&["--enable_ha=true", "--etcd_endpoints=a:1", "--enable_snapshot", "--allow_unbuilt"])
@@ -212,21 +253,21 @@ fn a_shared_directory_turns_the_tier_on_and_leads_to_one_place() {
     let expected = SharedDirectory { path: "/mnt/kv".to_owned(), cluster, bytes: 0 };
     assert_eq!((config.shared, config.warnings.len()), (Some(expected), 0));
     assert!(!config.offload.unwrap().on_evict, "each object goes there after its put");
-    let bounded = ["--root_fs_dir=/mnt", "--cluster_id=a", "--quota_bytes=9"];
-    let bounded = shared(&[&bounded[..], &["--global_file_segment_size=7"]].concat());
+    let bounded = ["--root_fs_dir=/mnt", "--cluster_id=a", "--quota_bytes=99000000"];
+    let bounded = shared(&[&bounded[..], &["--global_file_segment_size=88000000"]].concat());
     let bounded = bounded.unwrap().unwrap();
-    assert_eq!((&*bounded.cluster, bounded.bytes), ("a", 7));
+    assert_eq!((&*bounded.cluster, bounded.bytes), ("a", 88_000_000));
     for (argument, part) in [
         ("--root_fs_dir=kv", "an absolute path"),
         ("--root_fs_dir=/a/../b", "without .."),
         ("--cluster_id=a/b", "without slashes"),
         ("--cluster_id=..", "without slashes"),
-        ("--global_file_segment_size=-1", "a number of bytes"),
+        ("--global_file_segment_size=-1", "from 0 to"),
     ] {
         let error = shared(&["--root_fs_dir=/mnt", argument]).unwrap_err().to_string();
         assert!(error.contains(part), "{argument}: {error}");
     }
-    let idle = load(&["--quota_bytes=9", "--cluster_id=a", "--promotion_on_hit"]).unwrap();
+    let idle = load(&["--quota_bytes=99000000", "--cluster_id=a", "--promotion_on_hit"]).unwrap();
     assert_eq!((idle.shared, idle.offload, idle.warnings.len()), (None, None, 3));
 }
 

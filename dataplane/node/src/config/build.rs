@@ -45,12 +45,7 @@ pub(super) fn node_config(
 }
 
 fn refuse(settings: &Settings, name: &'static str, expected: &str) -> FlagError {
-    FlagError::BadValue {
-        name,
-        value: settings.text(name).chars().take(80).collect(),
-        origin: settings.origin(name).clone(),
-        expected: expected.to_owned(),
-    }
+    settings.refusal(name, expected.to_owned())
 }
 
 fn client_socket(settings: &Settings) -> Result<Option<ClientSocket>, FlagError> {
@@ -140,16 +135,20 @@ fn disks(
     warnings: &mut Vec<String>,
 ) -> Result<Option<DiskSettings>, FlagError> {
     let (path, key_file) = (settings.text("ssd_offload_path"), settings.text("ssd_key_file"));
+    let variable = |name: &str| environment.get(name).map(str::to_owned);
+    let variables = Variables::new(&variable);
+    warnings.extend(DiskSettings::notices(&variables));
     if settings.bool("enable_offload") {
-        let variable = |name: &str| environment.get(name).map(str::to_owned);
-        let disks = DiskSettings::read(path, key_file, &Variables::new(&variable));
+        let disks = DiskSettings::read(path, key_file, &variables);
         return disks.map(Some).map_err(|error| FlagError::Conflict(error.to_string()));
     }
     if settings.is_given("ssd_offload_path") {
         warnings.push("Setting `ssd_offload_path` has no effect without enable_offload".to_owned());
     }
-    let variable = |name: &str| environment.get(name).map(str::to_owned);
-    let shared = DiskSettings::read_shared(key_file, &Variables::new(&variable));
+    let shared = DiskSettings::read_shared(key_file, &variables);
+    if let (Err(error), true) = (&shared, settings.is_given("ssd_key_file")) {
+        return Err(FlagError::Conflict(error.to_string()));
+    }
     // A master without a shared directory needs none of it.
     Ok(shared.inspect_err(|error| warnings.push(unshared(error))).ok())
 }

@@ -196,11 +196,24 @@ fn disks_are_named_by_flag_or_variable_and_only_with_the_switch() {
     assert!(idle.disks.unwrap().paths.is_empty() && idle.warnings[0].contains("enable_offload"));
     let key = load(&["--enable_offload", "--ssd_key_file=/nowhere/key"]).unwrap_err().to_string();
     assert!(key.contains("ssd_key_file") && key.contains("/nowhere/key"), "{key}");
-    let idle = load(&["--ssd_key_file=/nowhere/key"]).unwrap();
-    assert!(idle.warnings[0].contains("ssd_key_file"), "{:?}", idle.warnings);
-    assert_eq!(idle.disks, None, "nothing is written without the key that is named");
+    let key = load(&["--ssd_key_file=/nowhere/key"]).unwrap_err().to_string();
+    assert!(key.contains("ssd_key_file"), "also without the switch: {key}");
     let shared = load(&[]).unwrap();
     assert!(shared.disks.unwrap().paths.is_empty() && shared.warnings.is_empty());
+}
+
+#[test]
+fn what_variables_of_disks_say_without_effect_is_a_warning_of_the_start() {
+    let policy = ("MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY", "none");
+    let warnings = |arguments: &[&str]| load_with(arguments, &[policy]).unwrap().warnings;
+    for arguments in [&["--enable_offload", "--ssd_offload_path=/a"][..], &[]] {
+        let named: Vec<String> =
+            warnings(arguments).into_iter().filter(|line| line.contains(policy.0)).collect();
+        assert_eq!(named.len(), 1, "{named:?}");
+    }
+    let limit = ("MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "5");
+    let text = load_with(&["--enable_offload"], &[limit]).unwrap_err().to_string();
+    assert!(text.contains(limit.0) && text.contains("33554432"), "{text}");
 }
 
 #[test]

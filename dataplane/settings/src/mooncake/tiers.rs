@@ -7,7 +7,11 @@ pub(super) const SSD: Group = Group {
     title: "SSD tier",
     entries: &[
         (
-            &["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"],
+            &[
+                "MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES",
+                "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE",
+                "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
+            ],
             Honoured("most bytes on the disks of a client"),
         ),
         (
@@ -15,16 +19,12 @@ pub(super) const SSD: Group = Group {
             Honoured("bytes of a segment of the log, 16 MiB to 1 GiB"),
         ),
         (
-            &[
-                "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
-                "MOONCAKE_OFFSET_EVICTION_POLICY",
-                "MOONCAKE_OFFSET_MAX_EVICT_PER_OFFLOAD",
-            ],
+            &["MOONCAKE_OFFSET_EVICTION_POLICY", "MOONCAKE_OFFSET_MAX_EVICT_PER_OFFLOAD"],
             NotNeeded("a full log uses its oldest segment again"),
         ),
         (
             &["MOONCAKE_BUCKET_EVICTION_POLICY", "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY"],
-            Honoured("none is warned of: a full log uses its oldest segment again"),
+            Honoured("fifo is what is done; none and lru are warned of, others are refused"),
         ),
         (
             &[

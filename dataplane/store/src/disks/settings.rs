@@ -4,7 +4,7 @@
 use perigee_memory::size::parse_bytes;
 use perigee_settings::{SettingError, Variables};
 use perigee_ssd::StorageKey;
-use perigee_ssd::limits::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use perigee_ssd::limits::{DISK_BYTES_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use std::path::{Component, Path, PathBuf};
 
 /// Where objects go if neither setup nor a variable says it.
@@ -14,13 +14,17 @@ const USUAL_CLUSTER: &str = "mooncake_cluster";
 const PATHS: [&str; 2] =
     ["MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS", "MOONCAKE_OFFLOAD_FILE_STORAGE_PATH"];
 /// Each of them bounds what a client's disks hold.
-const CAPACITIES: [&str; 2] =
-    ["MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES", "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE"];
+const CAPACITIES: [&str; 3] = [
+    "MOONCAKE_OFFLOAD_TOTAL_SIZE_LIMIT_BYTES",
+    "MOONCAKE_OFFLOAD_BUCKET_MAX_TOTAL_SIZE",
+    "MOONCAKE_BUCKET_MAX_TOTAL_SIZE",
+];
 const SEGMENT_BYTES: &str = "MOONCAKE_OFFLOAD_BUCKET_SIZE_LIMIT_BYTES";
 const CLUSTER: &str = "MC_STORE_CLUSTER_ID";
 const BACKEND: &str = "MOONCAKE_OFFLOAD_STORAGE_BACKEND_DESCRIPTOR";
 const EVICTION_POLICIES: [&str; 2] =
     ["MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY", "MOONCAKE_BUCKET_EVICTION_POLICY"];
+const KEY_SETTING: &str = "ssd_key_file";
 const KEY_FILE: &str = "PERIGEE_SSD_KEY_FILE";
 
 /// Disks that objects of a client's memory go to.
@@ -37,6 +41,8 @@ pub struct DiskSettings {
     pub cluster: String,
     /// What they are encrypted with; none to write them as they are.
     pub key: Option<StorageKey>,
+    /// Whether a client that has no disk for the key is refused: it was given one by name.
+    pub needs_disk: bool,
 }
 
 impl DiskSettings {
@@ -67,20 +73,65 @@ impl DiskSettings {
         variables: &Variables<'_>,
     ) -> Result<Self, SettingError> {
         check_backend(variables)?;
-        warn_of_policy(variables);
-        let total = capacity(variables)?;
+        eviction_policy(variables)?;
+        // As with Mooncake the limits are those of a client, whatever number of disks it has.
+        let capacity_bytes = capacity(paths.len().max(1) as u64, variables)?;
         Ok(Self {
-            // As with Mooncake the limits are those of a client, whatever number of disks it has.
-            capacity_bytes: total / paths.len().max(1) as u64,
-            segment_bytes: segment_bytes(variables)?,
+            capacity_bytes,
+            segment_bytes: segment_bytes(capacity_bytes, variables)?,
             cluster: variables.text(CLUSTER).unwrap_or_else(|| USUAL_CLUSTER.to_owned()),
             key: key(key_file, variables)?,
+            needs_disk: !key_file.trim().is_empty(),
             paths,
         })
     }
 }
 
 impl DiskSettings {
+    /// What is set and has another effect, or none: one line each.
+    #[must_use]
+    pub fn notices(variables: &Variables<'_>) -> Vec<String> {
+        let policy = match eviction_policy(variables) {
+            Ok(Some((name, "none"))) => Some(format!(
+                "{name}=none has no effect: a full disk uses its oldest segment again, and what \
+                 lay there is gone from it"
+            )),
+            Ok(Some((name, "lru"))) => Some(format!(
+                "{name}=lru has no effect: a full disk uses its oldest segment again, whatever was \
+                 read from it"
+            )),
+            _ => None,
+        };
+        let bytes = bytes(SEGMENT_BYTES, variables).unwrap_or(0);
+        let used = segment_bytes(0, variables).unwrap_or(0);
+        let segment = (bytes != u64::from(used)).then(|| {
+            format!(
+                "{SEGMENT_BYTES}={bytes} is taken as {used}: segments have {SEGMENT_BYTES_MIN} to \
+                 {SEGMENT_BYTES_MAX} bytes"
+            )
+        });
+        policy.into_iter().chain(segment).collect()
+    }
+
+    /// The refusal of a client that has no disk, if a key for one was named.
+    pub(super) fn refuse_without_disk(&self) -> Result<(), SettingError> {
+        match (&self.key, self.needs_disk) {
+            (Some(_), true) => Err(SettingError::new(
+                KEY_SETTING,
+                "a file",
+                "this client has no disk to encrypt: give enable_offload (in Python \
+                 enable_ssd_offload) and a path, or leave the key out",
+            )),
+            (Some(_), false) => {
+                tracing::warn!(
+                    "{KEY_FILE} has no effect: this client has no disk, so nothing is encrypted"
+                );
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
     /// The same with one disk more for the same bytes.
     pub(super) fn with_one_more(&self) -> Self {
         let disks = self.paths.len() as u64;
@@ -127,7 +178,7 @@ fn named_paths(path: &str, variables: &Variables<'_>) -> Result<Vec<PathBuf>, Se
 /// The key of the file that setup names, or the variable; none if neither does. A user who names
 /// one wants nothing on a disk that it does not protect: one that cannot be used is an error.
 fn key(file: &str, variables: &Variables<'_>) -> Result<Option<StorageKey>, SettingError> {
-    let mut named = ("ssd_key_file", file.to_owned());
+    let mut named = (KEY_SETTING, file.to_owned());
     if file.trim().is_empty() {
         named = (KEY_FILE, variables.text(KEY_FILE).unwrap_or_default());
     }
@@ -161,35 +212,54 @@ fn check_backend(variables: &Variables<'_>) -> Result<(), SettingError> {
     Err(SettingError::new(BACKEND, &backend, advice))
 }
 
-/// Says that a full disk does not stop.
-fn warn_of_policy(variables: &Variables<'_>) {
-    let is_none = |name: &&&str| variables.text(name).is_some_and(|text| text.trim() == "none");
-    if let Some(name) = EVICTION_POLICIES.iter().find(is_none) {
-        tracing::warn!(
-            "{name}=none has no effect: a full disk uses its oldest segment again, and what lay \
-             there is gone from it"
-        );
-    }
+/// What a full disk is to do, and the variable that says so.
+fn eviction_policy(
+    variables: &Variables<'_>,
+) -> Result<Option<(&'static str, &'static str)>, SettingError> {
+    let set = |name: &&'static str| variables.text(name).map(|text| (*name, text));
+    let Some((name, text)) = EVICTION_POLICIES.iter().find_map(set) else {
+        return Ok(None);
+    };
+    let known = ["fifo", "lru", "none"].into_iter().find(|word| *word == text.trim());
+    let refused = || SettingError::new(name, &text, "write fifo, which is what is done");
+    known.map(|word| Some((name, word))).ok_or_else(refused)
 }
 
-/// The smaller of the limits that are set; 0 for none.
-fn capacity(variables: &Variables<'_>) -> Result<u64, SettingError> {
+/// The smallest of the limits that are set, of each of so many disks; 0 for none.
+fn capacity(disks: u64, variables: &Variables<'_>) -> Result<u64, SettingError> {
     let mut least = 0;
     for name in CAPACITIES {
         let bytes = bytes(name, variables)?;
+        // As with Mooncake 0 is no bound, but for the first one.
+        let is_meant = bytes > 0 || name == CAPACITIES[0] && variables.text(name).is_some();
+        if is_meant && bytes / disks < DISK_BYTES_MIN {
+            let needed = DISK_BYTES_MIN * disks;
+            let reason = format!("write at least {needed} bytes, for each disk {DISK_BYTES_MIN}");
+            return Err(SettingError::new(name, bytes.to_string(), reason));
+        }
         if bytes > 0 && (least == 0 || bytes < least) {
             least = bytes;
         }
     }
-    Ok(least)
+    Ok(least / disks)
 }
 
-fn segment_bytes(variables: &Variables<'_>) -> Result<u32, SettingError> {
+/// Bytes of a segment of a disk of so many bytes; 0 to have both chosen.
+fn segment_bytes(capacity_bytes: u64, variables: &Variables<'_>) -> Result<u32, SettingError> {
+    let Some(text) = variables.text(SEGMENT_BYTES) else {
+        return Ok(0);
+    };
     let asked = bytes(SEGMENT_BYTES, variables)?;
     if asked == 0 {
-        return Ok(0);
+        let reason = format!("write {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX} bytes");
+        return Err(SettingError::new(SEGMENT_BYTES, &text, reason));
     }
-    let within = asked.clamp(SEGMENT_BYTES_MIN.into(), SEGMENT_BYTES_MAX.into());
+    let segments = DISK_BYTES_MIN / u64::from(SEGMENT_BYTES_MIN);
+    let most = match capacity_bytes {
+        0 => u64::from(SEGMENT_BYTES_MAX),
+        bytes => (bytes / segments).min(SEGMENT_BYTES_MAX.into()),
+    };
+    let within = asked.clamp(SEGMENT_BYTES_MIN.into(), most.max(SEGMENT_BYTES_MIN.into()));
     Ok(u32::try_from(within).unwrap_or(SEGMENT_BYTES_MAX))
 }
 
@@ -277,7 +347,56 @@ mod tests {
             let error = read(backend).unwrap_err().to_string();
             assert!(error.contains(BACKEND) && error.contains(advice), "{error}");
         }
-        assert!(with("/x", &[("MOONCAKE_BUCKET_EVICTION_POLICY", "none")]).is_ok());
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named_and_what_means_nothing_is_refused() {
+        let said = |name: &str, value: &str| {
+            let source = |asked: &str| (asked == name).then(|| value.to_owned());
+            let variables = Variables::new(&source);
+            let read = DiskSettings::read("/x,/y", "", &variables);
+            read.map(|_| DiskSettings::notices(&variables)).map_err(|error| error.to_string())
+        };
+        let none: Vec<String> = Vec::new();
+        for (name, value) in [
+            (EVICTION_POLICIES[0], "none"),
+            (EVICTION_POLICIES[1], "none"),
+            (EVICTION_POLICIES[1], "lru"),
+            (SEGMENT_BYTES, "10485760"),
+            (SEGMENT_BYTES, "4GB"),
+        ] {
+            let lines = said(name, value).unwrap();
+            assert!(lines.len() == 1 && lines[0].contains(name), "{name}: {lines:?}");
+        }
+        for (name, value) in [
+            (EVICTION_POLICIES[0], "fifo"),
+            (SEGMENT_BYTES, "64MB"),
+            (CAPACITIES[0], "64MB"),
+            (CAPACITIES[1], "0"),
+        ] {
+            assert_eq!(said(name, value), Ok(none.clone()), "{name}={value}");
+        }
+        for (name, value, part) in [
+            (EVICTION_POLICIES[0], "newest", "fifo"),
+            (SEGMENT_BYTES, "0", "16777216"),
+            (SEGMENT_BYTES, "-1", "negative"),
+            (SEGMENT_BYTES, "NaN", "NaN"),
+            (CAPACITIES[0], "0", "67108864"),
+            (CAPACITIES[0], "5", "67108864"),
+            (CAPACITIES[1], "33554432", "67108864"),
+            (CAPACITIES[0], "nan", "nan"),
+            (CAPACITIES[0], "99999999999999999999", "99999999999999999999"),
+        ] {
+            let error = said(name, value).unwrap_err();
+            assert!(error.contains(name) && error.contains(part), "{name}={value}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_small_disk_has_small_segments_whatever_is_asked_for() {
+        let values = [(CAPACITIES[0], "100MB"), (SEGMENT_BYTES, "256MB")];
+        let settings = with("/x", &values).unwrap();
+        assert_eq!((settings.capacity_bytes, settings.segment_bytes), (100 << 20, 50 << 20));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub(crate) fn disks(path: &Path) -> DiskSettings {
         segment_bytes: 16 << 20,
         cluster: "tests".to_owned(),
         key: None,
+        needs_disk: false,
     }
 }
 

@@ -10,6 +10,8 @@ const NOF: &str = "NVMe-oF segments";
 
 /// Most writes of a whole SSD within a day.
 const DRIVE_WRITES_MAX: f64 = 1e6;
+/// Less of a segment that may be on its way, and hardly an object ever is.
+const CAP_RATIO_MIN: f64 = 0.001;
 /// Longest offload queue.
 const QUEUE_MAX: i128 = 100_000_000;
 
@@ -24,8 +26,9 @@ pub(super) const FLAGS: &[Flag] = &[
         "global_file_segment_size",
         ValueKind::Int64,
         "9223372036854775807",
-        "Most bytes of all that lies in that directory",
-    ),
+        "Most bytes of all that lies in that directory, at least 32 MiB; 0 means no bound",
+    )
+    .within(0, i64::MAX as i128),
     Flag::new("enable_disk_eviction", ValueKind::Bool, "true", "Clients delete files over quota")
         .not_built(FILES),
     Flag::new(
@@ -67,7 +70,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "0.5",
         "Share of a segment's memory that may be on its way to an SSD",
     )
-    .within_number(0.0, 1.0),
+    .within_number(CAP_RATIO_MIN, 1.0),
     Flag::new(
         "offload_drive_writes_per_day",
         ValueKind::Double,
@@ -81,7 +84,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "false",
         "Copy objects that are read often back to memory",
     ),
-    Flag::new("promotion_admission_threshold", ValueKind::Uint32, "2", "Reads before promotion"),
+    Flag::new(
+        "promotion_admission_threshold",
+        ValueKind::Uint32,
+        "2",
+        "Reads before promotion, 1 to 255",
+    ),
     Flag::new("promotion_queue_limit", ValueKind::Uint32, "50000", "Promotions in flight")
         .within(1, QUEUE_MAX),
     Flag::new(

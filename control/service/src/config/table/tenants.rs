@@ -41,7 +41,8 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Uint32,
         "10000",
         "Tasks that clients carry out at the same time",
-    ),
+    )
+    .within(1, u32::MAX as i128),
     Flag::new(
         "pending_task_timeout_sec",
         ValueKind::Uint64,
