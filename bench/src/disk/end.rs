@@ -64,6 +64,7 @@ impl RunFolder {
                 ),
             )),
         }
+            sharers: 1,
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -160,6 +160,16 @@ pub const GROUP_STEPS_MAX: u32 = 64;
 /// Replicas that one turn of a drain job looks at on a shard.
 pub const DRAIN_STEP_REPLICAS: u32 = 1 << 14;
 
+/// Bytes on their way to a disk that count as one step of its queue: queues that differ by less are
+/// equally long.
+pub const DISK_QUEUE_STEP_BYTES: u64 = 1 << 20;
+
+/// A disk is full from here on, in parts of 2^48: each object takes the place of the oldest ones.
+pub const DISK_HAS_ROOM: u128 = (15 << 48) / 16;
+
+/// Most bytes that a disk may be ahead of or behind the others of its owner.
+pub const DISK_TURN_BYTES_MAX: i64 = 1 << 30;
+
 /// Milliseconds between two walks of a drain job over the replicas of a shard.
 pub const DRAIN_WALK_PAUSE_MS: u64 = 100;
 

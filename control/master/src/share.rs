@@ -6,7 +6,9 @@ use std::sync::Arc;
 use perigee_allocator::{Extent, OffsetAllocator};
 use perigee_schemas::{DiskHealth, SegmentKind};
 
-use crate::limits::{AWAITED_MS, DISK_UNCONFIRMED_MS, SHARE_ALIGNMENT_BYTES};
+use crate::limits::{
+    AWAITED_MS, DISK_HAS_ROOM, DISK_QUEUE_STEP_BYTES, DISK_UNCONFIRMED_MS, SHARE_ALIGNMENT_BYTES,
+};
 use crate::segment::{Announces, SegmentSpec};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub(crate) struct SegmentShare {
     pub(crate) copied_bytes: u64,
     /// Of a disk: bytes of this shard that are on their way there.
     pub(crate) coming_bytes: u64,
+    /// Bytes that a disk was given less than its part among those of its owner, or more if they are
+    /// negative.
+    pub(crate) turn_bytes: i64,
 }
 
 impl SegmentShare {
@@ -72,6 +77,7 @@ impl SegmentShare {
             oldest_sequence: 0,
             copied_bytes: 0,
             coming_bytes: 0,
+            turn_bytes: 0,
         }
     }
 
@@ -145,6 +151,18 @@ impl SegmentShare {
     pub(crate) fn copied_part(&self) -> u128 {
         let bytes = u128::from(self.copied_bytes) + u128::from(self.coming_bytes);
         (bytes << 48) / u128::from(self.segment_usable_bytes.max(1))
+    }
+
+    /// Its place among the disks of its owner: the least one takes the next copy. Queues of equal
+    /// length come first, so that all disks write at once; then those with room, the least full one
+    /// before others; disks without room take turns by their size.
+    pub(crate) fn disk_rank(&self) -> (u64, u128) {
+        let part = self.copied_part();
+        let turn = match part < DISK_HAS_ROOM {
+            true => part,
+            false => DISK_HAS_ROOM + self.turn_bytes.abs_diff(i64::MAX) as u128,
+        };
+        (self.coming_bytes / DISK_QUEUE_STEP_BYTES, turn)
     }
 
     /// Whether its replicas can be read.

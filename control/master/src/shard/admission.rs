@@ -23,8 +23,8 @@ pub(super) enum DiskWish {
 
 impl KeyShard {
     /// The disk that is to have a copy of a replica: its bytes lie nowhere else, and its owner has
-    /// a disk with room and budget. Of several the one that is least full. What lies in parts goes
-    /// to no disk.
+    /// a disk with room and budget. Of several the one whose turn it is. What lies in parts goes to
+    /// no disk.
     pub(super) fn disk_wish(&self, id: u32) -> DiskWish {
         if self.settings.offload.is_none() {
             return DiskWish::None;
@@ -48,7 +48,7 @@ impl KeyShard {
                 .map_or(Ok(()), |budgets| budgets.admit(share.spec.id, self.disk_worth(id), bytes));
             match admitted {
                 Ok(()) => {
-                    let candidate = (share.copied_part(), disk);
+                    let candidate = (share.disk_rank(), disk);
                     best = Some(best.map_or(candidate, |known| candidate.min(known)));
                 }
                 Err(level) => refused = refused.max(Some(level)),

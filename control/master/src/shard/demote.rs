@@ -130,6 +130,7 @@ impl KeyShard {
         self.relink(object, list);
         let stamp = self.groups.touched(&self.keys[object]).stamp;
         self.space.count_coming(disk, bytes as i64);
+        self.space.count_turn(self.carrier_of(id), disk, bytes);
         if let Some(budgets) = &mut self.budgets {
             budgets.take(self.space.disk_id(disk), bytes);
         }

@@ -31,6 +31,7 @@ mod removal;
 mod repairs;
 mod reports;
 mod segments;
+mod several_disks;
 mod tasks;
 mod tenants;
 mod unconfirmed_disks;

@@ -5,7 +5,7 @@ use perigee_schemas::DiskHealth;
 use perigee_schemas::disk_address::DiskAddress;
 
 use super::Space;
-use crate::limits::DISK_TRIAL_MS;
+use crate::limits::{DISK_TRIAL_MS, DISK_TURN_BYTES_MAX};
 use crate::share::{SegmentShare, ShareState};
 
 impl Space {
@@ -75,6 +75,24 @@ impl Space {
     pub(crate) fn count_coming(&mut self, disk: u32, bytes: i64) {
         if let Some(share) = self.get_mut(disk) {
             share.coming_bytes = share.coming_bytes.saturating_add_signed(bytes);
+        }
+    }
+
+    /// A disk of a client gets bytes: the others are nearer to their turn by their size.
+    pub(crate) fn count_turn(&mut self, client: u128, disk: u32, bytes: u64) {
+        let of_client = |space: &Self, disk: &u32| {
+            let share = space.get(*disk).filter(|share| share.spec.client == client);
+            share.map_or(0, |share| u128::from(share.segment_usable_bytes))
+        };
+        let all: u128 = self.disks.iter().map(|disk| of_client(self, disk)).sum();
+        for other in self.disks.clone() {
+            let part = of_client(self, &other) * u128::from(bytes) / all.max(1);
+            let taken = if other == disk { bytes } else { 0 };
+            if let Some(share) = self.get_mut(other).filter(|share| share.spec.client == client) {
+                let turn = i128::from(share.turn_bytes) + part as i128 - i128::from(taken);
+                let bound = i128::from(DISK_TURN_BYTES_MAX);
+                share.turn_bytes = turn.clamp(-bound, bound) as i64;
+            }
         }
     }
 

@@ -176,10 +176,11 @@ impl Space {
         (self.own_bytes + self.free_bytes) / 10
     }
 
-    /// What a disk may have. What it has it keeps, whatever others have filled since.
-    fn usable_bytes(&self, segment_bytes: u64) -> u64 {
+    /// What one of so many disks of a process may have. What it has it keeps, whatever others have
+    /// filled since.
+    fn usable_bytes(&self, segment_bytes: u64, sharers: u64) -> u64 {
         let least = if self.own_bytes > 0 { SEGMENTS_MIN * segment_bytes } else { 0 };
-        let usable = (self.own_bytes + self.free_bytes) / 10 * 9;
+        let usable = (self.own_bytes + self.free_bytes / sharers.max(1)) / 10 * 9;
         usable.max(self.own_bytes).max(least)
     }
 }
@@ -191,7 +192,8 @@ fn sized<E: Environment>(
     (known, key_check): (Option<&Superblock>, Option<u128>),
     (space, room): (&Space, Option<&SharedRoom<E>>),
 ) -> Result<Superblock, OpenError> {
-    let usable = space.usable_bytes(known.map_or(0, |known| u64::from(known.segment_bytes)));
+    let segment_bytes_known = known.map_or(0, |known| u64::from(known.segment_bytes));
+    let usable = space.usable_bytes(segment_bytes_known, options.sharers);
     let capacity_bytes = match options.capacity_bytes {
         0 => usable,
         limit => limit.min(usable),
@@ -282,6 +284,17 @@ fn recover(superblock: Superblock, found: Vec<(u32, Found)>) -> (Log, Vec<Surviv
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_free_is_counted_once_for_all_disks_of_a_process_there() {
+        let fresh = Space { own_bytes: 0, free_bytes: 1000 };
+        assert_eq!([1, 2, 4].map(|disks| fresh.usable_bytes(1, disks)), [900, 450, 225]);
+        // Two that have grown are offered what they were, whatever they leave free.
+        let grown = Space { own_bytes: 400, free_bytes: 200 };
+        assert_eq!(grown.usable_bytes(1, 2), 450);
+        let full = Space { own_bytes: 450, free_bytes: 0 };
+        assert_eq!(full.usable_bytes(1, 2), 450, "what it has it keeps");
+    }
 
     #[test]
     fn small_disks_have_small_segments() {

@@ -32,6 +32,9 @@ pub struct DiskOptions {
     pub folder: FolderChoice,
     /// Most bytes of its files; 0 for nine tenths of what is free and of what it has already.
     pub capacity_bytes: u64,
+    /// Disks of this process on the same file system, this one among them: each may use its part of
+    /// what is free there.
+    pub sharers: u64,
     /// Bytes of a segment; 0 to have them chosen. A folder that is there keeps its own.
     pub segment_bytes: u32,
     /// Cluster whose objects it keeps.

@@ -55,6 +55,7 @@ impl Host {
             path: path.to_owned(),
             folder: FolderChoice::FirstFree,
             capacity_bytes,
+            sharers: 1,
             segment_bytes: 0,
             cluster: "tests".to_owned(),
             key: self.key.clone(),

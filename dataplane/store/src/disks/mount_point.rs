@@ -16,6 +16,18 @@ pub(super) fn is_mounted(folder: &Path) -> bool {
     above.is_some() && file_system(folder).is_some_and(|own| Some(own) != above)
 }
 
+/// How many of these paths lie on the same file system as one of them; at least that one does.
+pub(super) fn disks_beside(path: &Path, paths: &[PathBuf]) -> u64 {
+    let own = file_system(path);
+    let same = paths.iter().filter(|other| own.is_some() && file_system(other) == own);
+    (same.count() as u64).max(1)
+}
+
+/// The file system that a path lies on, or will when it is made.
+fn file_system(path: &Path) -> Option<u64> {
+    path.ancestors().find_map(|folder| std::fs::metadata(folder).ok()).map(|found| found.dev())
+}
+
 /// What a path lies on by the kernel's list, unless that is the root. Nothing is asked of the file
 /// systems, and links are not followed.
 pub(super) fn listed_mount(path: &Path) -> Option<PathBuf> {
@@ -48,6 +60,10 @@ mod tests {
         assert!(is_listed(Path::new("/proc")) && !is_listed(Path::new("/no/such/folder")));
         assert_eq!(listed_mount(Path::new("/proc/self/fd")), Some("/proc".into()));
         assert_eq!(listed_mount(Path::new("/no/such/folder")), None);
+        let paths = ["/proc/self", "/no/such/folder", "/proc/sys", "/no/other"].map(PathBuf::from);
+        assert_eq!(disks_beside(&paths[0], &paths), 2);
+        assert_eq!(disks_beside(&paths[1], &paths), 2, "both would lie on the root's");
+        assert_eq!(disks_beside(Path::new("/sys"), &paths), 1);
         assert!(!is_mounted(Path::new("/proc/sys")) && !is_mounted(Path::new("/no/such/folder")));
     }
 }

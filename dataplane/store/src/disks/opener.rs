@@ -5,6 +5,7 @@
 
 use super::adoption::Adoption;
 use super::context::{DiskContext, OwnedDisk};
+use super::mount_point::disks_beside;
 use super::place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage, PlaceUse, Trial};
 use super::settings::DiskSettings;
 use super::shard::DiskShard;
@@ -72,6 +73,11 @@ impl Opener {
             path,
             folder,
             capacity_bytes: self.settings.capacity_bytes,
+            sharers: match place.is_for {
+                PlaceUse::Named => disks_beside(&place.path, &self.settings.paths),
+                // Folders there are bounded together.
+                PlaceUse::Shared | PlaceUse::Adopted => 1,
+            },
             segment_bytes: self.settings.segment_bytes,
             cluster: shared.map_or(&self.settings.cluster, |shared| &shared.cluster).clone(),
             key: self.settings.key.clone(),

@@ -84,6 +84,7 @@ impl Play {
             path: "/ssd".into(),
             folder: FolderChoice::FirstFree,
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
+            sharers: 1,
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
             key: self.key.clone(),

@@ -120,6 +120,7 @@ impl Node {
             path: "/ssd".into(),
             folder: FolderChoice::FirstFree,
             capacity_bytes: SEGMENTS * u64::from(SEGMENT_BYTES),
+            sharers: 1,
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
             // Some disks of a cluster are encrypted, and others are not.
