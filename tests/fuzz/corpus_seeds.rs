@@ -554,8 +554,12 @@ fn end_moves() -> Vec<u8> {
 
 fn fetch_demotions() -> Vec<u8> {
     let mut b = Builder::new();
-    let arguments =
-        rpc::FetchDemotionsRequestArgs { client_high: 1, client_low: 2, limit: u32::MAX };
+    let arguments = rpc::FetchDemotionsRequestArgs {
+        client_high: 1,
+        client_low: 2,
+        limit: u32::MAX,
+        leaves: true,
+    };
     let root = rpc::FetchDemotionsRequest::create(&mut b, &arguments);
     finished(b, root)
 }

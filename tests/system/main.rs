@@ -50,6 +50,8 @@ mod puts_beside_disks;
 #[cfg(all(test, feature = "store"))]
 mod repairs;
 #[cfg(all(test, feature = "store"))]
+mod save_on_stop;
+#[cfg(all(test, feature = "store"))]
 mod shared_directory;
 #[cfg(test)]
 mod shutdown;

@@ -20,10 +20,10 @@ const ON_EVICT: [&str; 3] = ["--enable_offload", "--offload_on_evict", "--defaul
 const EAGER: [&str; 2] = ["--enable_offload", "--default_kv_lease_ttl=50"];
 
 /// A file system that takes no writes for as long as this lives.
-struct Frozen<'a>(&'a Path);
+pub(super) struct Frozen<'a>(&'a Path);
 
 impl<'a> Frozen<'a> {
-    fn new(place: &'a Path) -> Self {
+    pub(super) fn new(place: &'a Path) -> Self {
         freeze("-f", place);
         Self(place)
     }
@@ -33,6 +33,15 @@ impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         freeze("-u", self.0);
     }
+}
+
+/// Whether file systems can be frozen here.
+pub(super) fn can_freeze() -> bool {
+    let has_it = Command::new("fsfreeze").arg("-V").output().is_ok();
+    if !has_it {
+        eprintln!("SKIP: no fsfreeze on this host");
+    }
+    has_it
 }
 
 fn freeze(how: &str, place: &Path) {
@@ -82,11 +91,7 @@ fn no_put_of_a_burst_is_refused_and_what_is_missing_was_counted() {
 
 #[test]
 fn puts_go_on_beside_a_hung_disk_which_is_used_again_later() {
-    if !can_mount() {
-        return;
-    }
-    if Command::new("fsfreeze").arg("-V").output().is_err() {
-        eprintln!("SKIP: no fsfreeze on this host");
+    if !can_mount() || !can_freeze() {
         return;
     }
     let (master, folder) = (Master::start(&ON_EVICT), TempDir::new().expect("a folder"));

@@ -54,6 +54,15 @@ impl DiskNode {
         Self::launch(master, folder, |flags| Program::start(perigee_tests::cluster::NODE, flags))
     }
 
+    /// One with flags of its own.
+    pub(super) fn start_for(master: &Master, folder: &Path, flags: &[&str]) -> Self {
+        Self::launch(master, folder, |others| {
+            let all: Vec<&str> =
+                others.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+            Program::start(perigee_tests::cluster::NODE, &all)
+        })
+    }
+
     /// One whose disk takes no more than so much.
     pub(super) fn start_with(master: &Master, folder: &Path, limit: &str) -> Self {
         Self::launch(master, folder, |flags| {

@@ -24,6 +24,7 @@ mod index;
 mod key;
 mod key_events;
 mod keys;
+mod leaving;
 pub mod limits;
 mod list_name;
 mod loan;

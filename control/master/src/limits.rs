@@ -170,6 +170,9 @@ pub const DISK_HAS_ROOM: u128 = (15 << 48) / 16;
 /// Most bytes that a disk may be ahead of or behind the others of its owner.
 pub const DISK_TURN_BYTES_MAX: i64 = 1 << 30;
 
+/// Replicas that one call of a client that leaves looks at.
+pub const LAST_LOOK_REPLICAS: u32 = if cfg!(test) { 1 << 6 } else { 1 << 12 };
+
 /// Milliseconds between two walks of a drain job over the replicas of a shard.
 pub const DRAIN_WALK_PAUSE_MS: u64 = 100;
 

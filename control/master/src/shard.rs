@@ -46,6 +46,7 @@ mod remove;
 mod repair;
 mod repair_turn;
 mod revoke;
+mod save;
 mod scan;
 mod scan_position;
 mod space;
@@ -86,6 +87,7 @@ use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
+use crate::leaving::Leaving;
 use crate::outbox::Outbox;
 use crate::packing::Packing;
 use crate::pending::PendingPuts;
@@ -105,6 +107,7 @@ use crate::touch_clock::TouchClock;
 use crate::victim_run::VictimRun;
 use crate::wishes::Wishes;
 use crate::write_budgets::WriteBudgets;
+use std::collections::BTreeMap;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -131,6 +134,8 @@ pub struct KeyShard {
     /// Replicas that were made for heat.
     extras: u64,
     demotions: Demotions,
+    /// Clients that leave, and what is still to be written for them.
+    leaving: BTreeMap<u128, Leaving>,
     /// What may be written to disks; as much as comes if `None`.
     budgets: Option<WriteBudgets>,
     hits: HitSketch,
@@ -179,6 +184,7 @@ impl KeyShard {
             heat: settings.heat.map(|heat| Box::new(Heat::new(heat, settings.count))),
             extras: 0,
             demotions: Demotions::default(),
+            leaving: BTreeMap::new(),
             budgets: settings.offload.and_then(|offload| {
                 WriteBudgets::new(offload.drive_writes_per_day, settings.count)
             }),

@@ -113,6 +113,8 @@ pub struct DemotionBatch {
     pub disks: Vec<u32>,
     /// Segments and disks they refer to.
     pub segments: Vec<ReplySegment>,
+    /// Of a client that leaves: how many more may be to come.
+    pub left: u64,
 }
 
 /// A copy on a disk that is void.
@@ -308,7 +310,8 @@ impl DemotionBatch {
         known_segments(&places, &segments)?;
         let pairs = places.chunks_exact(2).map(|pair| (pair[0], pair[1].segment));
         let (sources, disks) = pairs.unzip();
-        Ok(Self { keys, groups, hash, checksum, sources, disks, segments })
+        let left = reply.left();
+        Ok(Self { keys, groups, hash, checksum, sources, disks, segments, left })
     }
 }
 

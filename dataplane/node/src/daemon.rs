@@ -1,9 +1,7 @@
 //! The node as a program, from configuration to a clean stop. Invariant: a stop signal ends it with
 //! success at any moment, also while it still waits for its master.
 
-use crate::config::{HttpPage, NodeConfig, StopDrain};
-use crate::default_drain::drain_by_default;
-use crate::drain::DrainJobs;
+use crate::config::{HttpPage, NodeConfig};
 use crate::error::NodeError;
 use crate::introduction::{Introduction, NameClaim};
 use crate::limits::{CLOSE_DEADLINE, DESCRIPTORS_MIN};
@@ -11,6 +9,7 @@ use crate::opening;
 use crate::phase::NodePhase;
 use crate::signals::StopSignals;
 use crate::status_page::{StatusPage, StoreSlot};
+use crate::stop_drain::stop_drain;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use perigee_http::HttpHandle;
@@ -20,7 +19,6 @@ use perigee_store::{NodeAnswer, Store};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 
 const CONGESTION_SETTING: &str = "tcp_congestion (PERIGEE_TCP_CONGESTION)";
 
@@ -63,7 +61,7 @@ pub fn run(config: &NodeConfig) -> Result<(), NodeError> {
         let signal = wait_for_stop(&events);
         signals.unblock();
         introductions.into_iter().for_each(Introduction::stop);
-        drain(config, signal, &store);
+        stop_drain(config, signal, &store);
         leave(store);
     }
     if let Some(page) = page {
@@ -198,36 +196,6 @@ fn announce_ready(config: &NodeConfig, store: &Store, page: Option<&HttpHandle>)
         http = http.as_deref().unwrap_or("off"),
         "Ready"
     );
-}
-
-/// Moves the objects of the node to others, if that is wanted. What is not moved in time is dropped
-/// with the memory. If `drain_on_stop` is not given, SIGTERM drains as long as other nodes take
-/// objects: that is how a pod is replaced.
-fn drain(config: &NodeConfig, signal: Option<Signal>, store: &Store) {
-    let is_due = |drain: &StopDrain| drain.is_asked || signal == Some(Signal::SIGTERM);
-    let Some(drain) = config.drain.filter(is_due).filter(|_| config.segment_bytes > 0) else {
-        return;
-    };
-    let started = Instant::now();
-    let until = started + drain.patience;
-    tracing::info!(patience = ?drain.patience, "Moving objects to other nodes; another signal ends at once");
-    let segments = [store.hostname()];
-    let moved = match drain.is_asked {
-        true => DrainJobs::of(&config.master, drain.master_port).run(&segments, until),
-        false => drain_by_default(&config.master, drain.master_port, &segments, until),
-    };
-    match moved {
-        Ok(moved) => tracing::info!(
-            objects = moved.as_ref().map(|moved| moved.objects),
-            bytes = moved.as_ref().map(|moved| moved.bytes),
-            took = ?started.elapsed(),
-            "All objects were moved"
-        ),
-        Err(error) if drain.is_asked => {
-            tracing::error!(%error, "Objects are dropped with this node");
-        }
-        Err(error) => tracing::warn!(%error, "Objects are dropped with this node"),
-    }
 }
 
 /// Unmounts and closes, for a bounded time: the memory is given back with the process anyway.

@@ -14,6 +14,7 @@ mod phase;
 mod probe;
 mod signals;
 mod status_page;
+mod stop_drain;
 mod summary;
 
 pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};

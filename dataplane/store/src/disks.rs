@@ -20,6 +20,7 @@ mod opener;
 mod owner;
 mod place;
 mod retry;
+mod saving;
 mod settings;
 mod shard;
 mod shared_place;
@@ -29,6 +30,7 @@ mod writer;
 pub use context::OwnedDisk;
 pub use keeper::Keeper;
 pub use owner::{DiskCalls, DiskOwner};
+pub use saving::{SavedObjects, SavedRound};
 pub use settings::DiskSettings;
 pub use writer::Writer;
 
@@ -42,9 +44,10 @@ use on_thread::OnThread;
 use opener::{Opener, ServedDisk};
 use perigee_metrics::DiskNumbers;
 use perigee_rpc::{DiskReport, MasterClient, OfferedDirectory};
-use perigee_schemas::Status;
+use perigee_schemas::{DiskHealth, Status};
 use perigee_shard::poll_interruption;
 use place::{ClosingDisk, DiskPlace, OpenDisk, OpeningDisk, PlaceStage, PlaceUse};
+use saving::Saving;
 use shared_place::SharedPlace;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -75,6 +78,7 @@ impl Disks {
             order: Mutex::default(),
             places: Mutex::default(),
             returned: Mutex::default(),
+            saving: Saving::default(),
             is_left: AtomicBool::new(false),
         };
         Self { context: Arc::new(context), ended: Mutex::default() }
@@ -103,13 +107,13 @@ impl Disks {
             _ => settings.clone(),
         };
         if settings.paths.is_empty() && shared.is_none() {
-            return Ok(());
+            return Ok(settings.refuse_without_disk()?);
         }
         let opener = Opener { context: self.context.clone(), settings, shared };
         let owned = self.open_all(&opener)?;
         if !owned.is_empty() && !self.mount()? {
             self.context.leave();
-            return Ok(settings.refuse_without_disk()?);
+            return Ok(());
         }
         let on_thread = OnThread(self.context.clone());
         let writer = Writer::new(on_thread.clone());
@@ -158,6 +162,20 @@ impl Disks {
         tracing::warn!("The master {why}, so the disks of this client stay unused");
         disks.iter().for_each(|offer| donation.remove(offer.id));
         Ok(false)
+    }
+
+    /// Writes what memory alone has, most worth first, until then at most; `None` without a disk
+    /// that is open.
+    pub(crate) fn save(&self, until: Instant) -> Option<SavedObjects> {
+        if !self.context.donation.table().has_disks() {
+            return None;
+        }
+        self.context.saving.ask();
+        self.context.signal.notify();
+        let saved = self.context.saving.wait(until);
+        // The master gives none for a disk that is not well.
+        let is_well = self.numbers().iter().all(|disk| disk.health == DiskHealth::Healthy);
+        Some(SavedObjects { is_all: saved.is_all && is_well, ..saved })
     }
 
     /// Reads that they have served.

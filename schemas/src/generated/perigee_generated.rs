@@ -8353,6 +8353,7 @@ impl<'a> FetchDemotionsRequest<'a> {
   pub const VT_CLIENT_HIGH: ::flatbuffers::VOffsetT = 4;
   pub const VT_CLIENT_LOW: ::flatbuffers::VOffsetT = 6;
   pub const VT_LIMIT: ::flatbuffers::VOffsetT = 8;
+  pub const VT_LEAVES: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -8367,6 +8368,7 @@ impl<'a> FetchDemotionsRequest<'a> {
     builder.add_client_low(args.client_low);
     builder.add_client_high(args.client_high);
     builder.add_limit(args.limit);
+    builder.add_leaves(args.leaves);
     builder.finish()
   }
 
@@ -8392,6 +8394,14 @@ impl<'a> FetchDemotionsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u32>(FetchDemotionsRequest::VT_LIMIT, Some(0)).unwrap()}
   }
+  /// The client is about to end: it wants all that its memory alone has, most worth first.
+  #[inline]
+  pub fn leaves(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(FetchDemotionsRequest::VT_LEAVES, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for FetchDemotionsRequest<'_> {
@@ -8403,6 +8413,7 @@ impl ::flatbuffers::Verifiable for FetchDemotionsRequest<'_> {
      .visit_field::<u64>("client_high", Self::VT_CLIENT_HIGH, false)?
      .visit_field::<u64>("client_low", Self::VT_CLIENT_LOW, false)?
      .visit_field::<u32>("limit", Self::VT_LIMIT, false)?
+     .visit_field::<bool>("leaves", Self::VT_LEAVES, false)?
      .finish();
     Ok(())
   }
@@ -8411,6 +8422,7 @@ pub struct FetchDemotionsRequestArgs {
     pub client_high: u64,
     pub client_low: u64,
     pub limit: u32,
+    pub leaves: bool,
 }
 impl<'a> Default for FetchDemotionsRequestArgs {
   #[inline]
@@ -8419,6 +8431,7 @@ impl<'a> Default for FetchDemotionsRequestArgs {
       client_high: 0,
       client_low: 0,
       limit: 0,
+      leaves: false,
     }
   }
 }
@@ -8441,6 +8454,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchDemotionsRequestBuilder<
     self.fbb_.push_slot::<u32>(FetchDemotionsRequest::VT_LIMIT, limit, 0);
   }
   #[inline]
+  pub fn add_leaves(&mut self, leaves: bool) {
+    self.fbb_.push_slot::<bool>(FetchDemotionsRequest::VT_LEAVES, leaves, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchDemotionsRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FetchDemotionsRequestBuilder {
@@ -8461,6 +8478,7 @@ impl ::core::fmt::Debug for FetchDemotionsRequest<'_> {
       ds.field("client_high", &self.client_high());
       ds.field("client_low", &self.client_low());
       ds.field("limit", &self.limit());
+      ds.field("leaves", &self.leaves());
       ds.finish()
   }
 }
@@ -8487,6 +8505,7 @@ impl<'a> FetchDemotionsReply<'a> {
   pub const VT_LOCATIONS: ::flatbuffers::VOffsetT = 10;
   pub const VT_SEGMENTS: ::flatbuffers::VOffsetT = 12;
   pub const VT_HASH: ::flatbuffers::VOffsetT = 14;
+  pub const VT_LEFT: ::flatbuffers::VOffsetT = 16;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -8498,6 +8517,7 @@ impl<'a> FetchDemotionsReply<'a> {
     args: &'args FetchDemotionsReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<FetchDemotionsReply<'bldr>> {
     let mut builder = FetchDemotionsReplyBuilder::new(_fbb);
+    builder.add_left(args.left);
     if let Some(x) = args.hash { builder.add_hash(x); }
     if let Some(x) = args.segments { builder.add_segments(x); }
     if let Some(x) = args.locations { builder.add_locations(x); }
@@ -8552,6 +8572,14 @@ impl<'a> FetchDemotionsReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchDemotionsReply::VT_HASH, None)}
   }
+  /// Of a client that leaves: objects that are to come, or are on their way.
+  #[inline]
+  pub fn left(&self) -> u64 {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(FetchDemotionsReply::VT_LEFT, Some(0)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for FetchDemotionsReply<'_> {
@@ -8566,6 +8594,7 @@ impl ::flatbuffers::Verifiable for FetchDemotionsReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, super::object::Location>>>("locations", Self::VT_LOCATIONS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<super::object::Segment>>>>("segments", Self::VT_SEGMENTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("hash", Self::VT_HASH, false)?
+     .visit_field::<u64>("left", Self::VT_LEFT, false)?
      .finish();
     Ok(())
   }
@@ -8577,6 +8606,7 @@ pub struct FetchDemotionsReplyArgs<'a> {
     pub locations: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, super::object::Location>>>,
     pub segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<super::object::Segment<'a>>>>>,
     pub hash: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub left: u64,
 }
 impl<'a> Default for FetchDemotionsReplyArgs<'a> {
   #[inline]
@@ -8588,6 +8618,7 @@ impl<'a> Default for FetchDemotionsReplyArgs<'a> {
       locations: None,
       segments: None,
       hash: None,
+      left: 0,
     }
   }
 }
@@ -8622,6 +8653,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchDemotionsReplyBuilder<'a
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchDemotionsReply::VT_HASH, hash);
   }
   #[inline]
+  pub fn add_left(&mut self, left: u64) {
+    self.fbb_.push_slot::<u64>(FetchDemotionsReply::VT_LEFT, left, 0);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchDemotionsReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FetchDemotionsReplyBuilder {
@@ -8645,6 +8680,7 @@ impl ::core::fmt::Debug for FetchDemotionsReply<'_> {
       ds.field("locations", &self.locations());
       ds.field("segments", &self.segments());
       ds.field("hash", &self.hash());
+      ds.field("left", &self.left());
       ds.finish()
   }
 }

@@ -29,7 +29,7 @@ impl KeyShard {
         tasks
     }
 
-    fn take_demotion(&mut self, client: u128) -> Option<DemotionTask> {
+    pub(super) fn take_demotion(&mut self, client: u128) -> Option<DemotionTask> {
         let deadline_ms = self.move_deadline_ms(0);
         let (object, demotion) = self.demotions.take(client, deadline_ms)?;
         let record = &self.keys[object];

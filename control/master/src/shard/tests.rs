@@ -30,6 +30,7 @@ mod quotas;
 mod removal;
 mod repairs;
 mod reports;
+mod save;
 mod segments;
 mod several_disks;
 mod tasks;

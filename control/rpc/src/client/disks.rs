@@ -45,17 +45,19 @@ impl MasterClient {
         self.protocol() >= PROTOCOL_WITH_DISKS
     }
 
-    /// Takes up to `limit` objects in memory of this client that are to be written to its disks.
+    /// Takes up to `limit` objects in memory of this client that are to be written to its disks; if
+    /// it leaves, all that its memory alone has, most worth first.
     ///
     /// # Errors
     /// No answer in time; the master gives demotions that got lost up after their deadline.
-    pub fn fetch_demotions(&self, limit: u32) -> Result<DemotionBatch, CallError> {
+    pub fn fetch_demotions(&self, limit: u32, leaves: bool) -> Result<DemotionBatch, CallError> {
         let client = self.options.client;
         let encode = |builder: &mut Builder| {
             let args = master::FetchDemotionsRequestArgs {
                 client_high: client.high(),
                 client_low: client.low(),
                 limit,
+                leaves,
             };
             let root = master::FetchDemotionsRequest::create(builder, &args);
             builder.finish_minimal(root);

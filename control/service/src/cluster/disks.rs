@@ -94,6 +94,28 @@ impl<E: Environment> ControlShard<E> {
         self.take_from_all(limit, take).await
     }
 
+    /// As `take_demotions` for a client that leaves, a share of each shard, and how many may be to
+    /// come.
+    pub(crate) async fn take_last_demotions(
+        &self,
+        client: Identity,
+        limit: usize,
+    ) -> (Vec<DemotionTask>, u64) {
+        let shards = self.members().len();
+        let share = (limit / shards.max(1)).max(1);
+        let (mut tasks, mut left) = (Vec::new(), 0);
+        for index in 0..shards {
+            let take = move |shard: &Self| {
+                shard.keys.borrow_mut().take_last_demotions(shard.now_ms(), client.0, share)
+            };
+            // One that does not answer may have some.
+            let (part, more) = self.on(index, take).await.flatten().unwrap_or((Vec::new(), 1));
+            tasks.extend(part);
+            left += more;
+        }
+        (tasks, left)
+    }
+
     /// Copies on a disk of a client that are void.
     ///
     /// # Errors

@@ -20,7 +20,10 @@ pub(super) async fn fetch_demotions(
     let request = decode::<master::FetchDemotionsRequest<'_>>(body)?;
     let client = Identity::from_halves(request.client_high(), request.client_low());
     let limit = DEMOTIONS_PER_FETCH_MAX.min(request.limit() as usize);
-    let tasks = shard.take_demotions(client, limit).await;
+    let (tasks, left) = match request.leaves() {
+        true => shard.take_last_demotions(client, limit).await,
+        false => (shard.take_demotions(client, limit).await, 0),
+    };
     let disk = |segment| ReplicaLocation {
         segment,
         state: ReplicaState::Processing,
@@ -49,6 +52,7 @@ pub(super) async fn fetch_demotions(
         locations: Some(places.locations),
         segments: Some(places.segments),
         hash: Some(builder.create_vector(&hashes)),
+        left,
     };
     let root = master::FetchDemotionsReply::create(builder, &args);
     builder.finish_minimal(root);

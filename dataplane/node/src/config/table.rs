@@ -188,9 +188,9 @@ const STOP: &[Flag] = &[
         "drain_on_stop",
         ValueKind::Uint64,
         "20",
-        "Longest time in seconds for which a stop moves the objects here to other nodes first; 0 \
-         drops them. If not given: 20 s after SIGTERM, 0 after SIGINT; skipped if no other node \
-         takes objects",
+        "Longest time in seconds for which a stop moves the objects here to other nodes, and what \
+         is left to the disks of this one; 0 drops them. If not given: 20 s after SIGTERM, 0 \
+         after SIGINT; skipped if neither takes objects",
     )
     .within(0, DRAIN_TIMEOUT_MS_MAX / 1000),
     Flag::new(

@@ -4,12 +4,13 @@
 
 use crate::api::{CallerRange, SegmentId};
 use crate::client::{Store, refused};
+use crate::disks::SavedObjects;
 use crate::error::StoreError;
 use perigee_metrics::DiskNumbers;
 use perigee_rpc::{MountForm, SegmentOffer};
 use perigee_schemas::{SegmentKind, Status};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Store {
     pub(super) fn donate(&self, bytes: u64) -> Result<SegmentId, StoreError> {
@@ -117,6 +118,17 @@ impl Store {
             self.registration.renew(&self.donation);
         }
         settled.into_iter().find(|status| *status != Status::Ok).unwrap_or(Status::Ok)
+    }
+
+    /// Writes what this client's memory alone has to its disks, most worth first, until then at
+    /// most: for a client that is about to close. `None` without a disk that is open.
+    pub fn save_to_disks(&self, until: Instant) -> Option<SavedObjects> {
+        self.disks.save(until)
+    }
+
+    /// Whether it has disks, whether they can be used or not.
+    pub fn has_disks(&self) -> bool {
+        !self.disks.numbers().is_empty()
     }
 
     /// Withdraws this client's disks: nothing more is written there, and what lies only there is

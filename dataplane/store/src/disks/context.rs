@@ -1,6 +1,7 @@
 //! What the threads of the disks share, and one disk as they know it.
 
 use super::place::{DiskPlace, PlaceStage, Trial};
+use super::saving::Saving;
 use super::signal::DiskSignal;
 use crate::donation::Donation;
 use crate::ledger::VoidCopies;
@@ -30,6 +31,8 @@ pub(super) struct DiskContext {
     pub(super) places: Mutex<Vec<DiskPlace>>,
     /// Disks that are in use again and that the keeper does not know yet.
     pub(super) returned: Mutex<Vec<OwnedDisk>>,
+    /// What the disks get before the process ends.
+    pub(super) saving: Saving,
     /// The user or the master wants no disks: none that has failed is tried again.
     pub(super) is_left: AtomicBool,
 }

@@ -44,7 +44,7 @@ pub(super) struct Parted {
 
 /// Parts a batch by the disks it is for.
 pub(super) fn part(batch: DemotionBatch, table: &SegmentTable) -> Parted {
-    let DemotionBatch { keys, groups, hash, checksum, sources, disks, segments } = batch;
+    let DemotionBatch { keys, groups, hash, checksum, sources, disks, segments, left: _ } = batch;
     let wanted = keys.len();
     let columns = [groups.len(), hash.len(), checksum.len(), sources.len(), disks.len()];
     debug_assert_eq!(columns, [wanted; 5], "each column has an entry per key");

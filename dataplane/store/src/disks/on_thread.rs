@@ -3,6 +3,7 @@
 
 use super::context::{DiskContext, OwnedDisk};
 use super::owner::{DiskCalls, DiskOwner};
+use super::saving::SavedRound;
 use crate::donation::Donation;
 use crate::ledger::VoidCopies;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, MasterClient, Tombstone};
@@ -60,6 +61,14 @@ impl DiskOwner for OnThread {
         self.0.take_returned()
     }
 
+    fn leaves(&self) -> bool {
+        self.0.saving.is_wanted()
+    }
+
+    fn note_saved(&self, round: SavedRound) {
+        self.0.saving.note(round);
+    }
+
     async fn in_order(&self) -> MutexGuard<'_, ()> {
         self.0.in_order()
     }
@@ -86,8 +95,8 @@ impl DiskOwner for OnThread {
 }
 
 impl DiskCalls for MasterClient {
-    async fn fetch_demotions(&self, limit: u32) -> Result<DemotionBatch, CallError> {
-        Self::fetch_demotions(self, limit)
+    async fn fetch_demotions(&self, limit: u32, leaves: bool) -> Result<DemotionBatch, CallError> {
+        Self::fetch_demotions(self, limit, leaves)
     }
 
     async fn end_demotions(&self, ended: &[EndedDemotion<'_>]) -> Result<Vec<Status>, CallError> {

@@ -3,6 +3,7 @@
 //! Invariant: it decides nothing about a copy; that is done by what uses it.
 
 use super::context::OwnedDisk;
+use super::saving::SavedRound;
 use crate::ledger::VoidCopies;
 use perigee_rpc::{CallError, DemotionBatch, EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::{Identity, Status};
@@ -14,8 +15,11 @@ use std::time::Duration;
 /// Calls to the master about disks, as `MasterClient` has them.
 pub trait DiskCalls {
     /// Takes objects that are to be written to disks.
-    fn fetch_demotions(&self, limit: u32)
-    -> impl Future<Output = Result<DemotionBatch, CallError>>;
+    fn fetch_demotions(
+        &self,
+        limit: u32,
+        leaves: bool,
+    ) -> impl Future<Output = Result<DemotionBatch, CallError>>;
 
     /// Tells how demotions went; one verdict per demotion.
     fn end_demotions(
@@ -89,6 +93,12 @@ pub trait DiskOwner {
 
     /// Disks that are in use again since they were asked for last.
     fn take_returned(&self) -> Vec<OwnedDisk>;
+
+    /// Whether the process is about to end, so that its disks are to have all that its memory has.
+    fn leaves(&self) -> bool;
+
+    /// What a round of a process that leaves has come to.
+    fn note_saved(&self, round: SavedRound);
 
     /// Waits until no objects are on their way to a disk, and no disk is announced.
     fn in_order(&self) -> impl Future<Output = Self::Order<'_>>;

@@ -4,6 +4,7 @@
 
 use super::demotion::{Parted, TakenDemotion, part, status_of};
 use super::owner::{DiskCalls, DiskOwner};
+use super::saving::SavedRound;
 use crate::limits::{
     DEMOTED_BYTES_IN_FLIGHT, DEMOTION_BUSY, DEMOTION_BUSY_PAUSE, DEMOTION_PAUSE,
     DEMOTIONS_PER_FETCH, DISK_WRITE_WAIT, REMOUNT_PAUSE, REPORT_TRIES,
@@ -46,6 +47,11 @@ impl<O: DiskOwner> Writer<O> {
                 Ok(false) => DEMOTION_PAUSE,
                 Err(error) => {
                     tracing::debug!(%error, "No demotions could be taken");
+                    if self.owner.leaves() {
+                        // Who leaves does not wait for a master that does not answer.
+                        self.owner
+                            .note_saved(SavedRound { is_broken: true, ..SavedRound::default() });
+                    }
                     REMOUNT_PAUSE
                 }
             };
@@ -60,47 +66,58 @@ impl<O: DiskOwner> Writer<O> {
     /// Takes some demotions and carries them out; false if there are none.
     async fn round(&mut self) -> Result<bool, CallError> {
         let _in_order = self.owner.in_order().await;
+        let leaves = self.owner.leaves();
         if !self.owner.table().has_disks() {
+            if leaves {
+                self.owner.note_saved(SavedRound { is_broken: true, ..SavedRound::default() });
+            }
             return Ok(false);
         }
-        let batch = self.owner.master().fetch_demotions(DEMOTIONS_PER_FETCH).await?;
-        if batch.keys.is_empty() {
-            return Ok(false);
+        let batch = self.owner.master().fetch_demotions(DEMOTIONS_PER_FETCH, leaves).await?;
+        let (keys, left) = (batch.keys.len(), batch.left);
+        let is_last = keys == 0 && left == 0;
+        let mut saved = SavedRound { left, is_last, ..SavedRound::default() };
+        if keys == 0 {
+            if leaves {
+                self.owner.note_saved(saved);
+            }
+            return Ok(leaves && left > 0);
         }
         self.last_work = Some(self.owner.now());
+        if leaves {
+            self.owner.note_saved(SavedRound { left: left + keys as u64, ..SavedRound::default() });
+        }
         let Parted { outgoing, mut failed } = part(batch, self.owner.table());
-        let mut under_way = VecDeque::new();
-        let mut bytes = 0;
+        let mut lanes = Vec::with_capacity(outgoing.len());
         for (id, objects) in outgoing {
-            let Some(disk) = self.owner.table().disk(id) else {
-                failed.extend(objects.into_iter().map(|(demotion, _)| demotion));
-                continue;
-            };
-            for step in steps(&disk, objects) {
-                bytes += step.bytes;
-                under_way.push_back(step);
-                while bytes > DEMOTED_BYTES_IN_FLIGHT
-                    && let Some(oldest) = under_way.pop_front()
-                {
-                    bytes -= oldest.bytes;
-                    self.end(oldest).await;
-                }
+            match self.owner.table().disk(id) {
+                Some(disk) => lanes.push(Lane::new(disk, objects)),
+                None => failed.extend(objects.into_iter().map(|(demotion, _)| demotion)),
             }
         }
-        for step in under_way {
-            bytes -= step.bytes;
-            self.end(step).await;
+        // Each disk has as much as it takes before any is waited for.
+        while !lanes.is_empty() {
+            lanes.iter_mut().for_each(Lane::fill);
+            for lane in &mut lanes {
+                if let Some(oldest) = lane.take_oldest() {
+                    self.end(oldest, &mut saved).await;
+                }
+            }
+            lanes.retain(|lane| !lane.has_ended());
         }
-        debug_assert_eq!(bytes, 0, "what was given to a disk has ended");
         self.report(&failed).await;
+        if leaves {
+            saved.failed = keys as u64 - saved.objects;
+            self.owner.note_saved(saved);
+        }
         Ok(true)
     }
 
     /// Waits for a disk and tells the master. What the master does not take stays in the log until
     /// a tombstone or the refusal of an announcement says that it is void: a master that was
     /// started again in between does not know of copies that the last one has counted on already.
-    async fn end(&self, step: WriteStep) {
-        let WriteStep { disk, mut demotions, written, .. } = step;
+    async fn end(&self, step: WriteStep, saved: &mut SavedRound) {
+        let WriteStep { disk, mut demotions, written, bytes } = step;
         match self.owner.answered(written, DISK_WRITE_WAIT).await {
             Ok(written) => {
                 debug_assert_eq!(written.len(), demotions.len(), "one outcome per object");
@@ -110,6 +127,10 @@ impl<O: DiskOwner> Writer<O> {
                     }
                     demotion.outcome = written.map_err(|error| status_of(&error));
                 }
+                let there = demotions.iter().filter(|demotion| demotion.outcome.is_ok()).count();
+                saved.objects += there as u64;
+                // Those that were not written are few, and this is for the log only.
+                saved.bytes += bytes * there as u64 / demotions.len().max(1) as u64;
             }
             Err(error) => {
                 tracing::warn!(%error, "Objects were not written to their disk");
@@ -144,22 +165,47 @@ impl<O: DiskOwner> Writer<O> {
     }
 }
 
-/// Gives a disk its objects in steps of bounded size.
-fn steps(disk: &Disk, objects: Vec<(TakenDemotion, Outgoing)>) -> impl Iterator<Item = WriteStep> {
-    let mut objects = objects.into_iter().peekable();
-    std::iter::from_fn(move || {
-        objects.peek()?;
-        let (mut demotions, mut outgoing, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while bytes < DEMOTED_BYTES_IN_FLIGHT / 4
-            && let Some((demotion, object)) = objects.next()
-        {
-            bytes += u64::from(object.object.payload_bytes);
-            demotions.push(demotion);
-            outgoing.push(object);
+/// What one disk is given in a round: some of it is under way, the rest waits.
+struct Lane {
+    disk: Disk,
+    waiting: std::vec::IntoIter<(TakenDemotion, Outgoing)>,
+    under_way: VecDeque<WriteStep>,
+    bytes: u64,
+}
+
+impl Lane {
+    fn new(disk: Disk, objects: Vec<(TakenDemotion, Outgoing)>) -> Self {
+        Self { disk, waiting: objects.into_iter(), under_way: VecDeque::new(), bytes: 0 }
+    }
+
+    /// Gives the disk its objects in steps of bounded size, as many as may be under way.
+    fn fill(&mut self) {
+        while self.bytes < DEMOTED_BYTES_IN_FLIGHT && self.waiting.len() > 0 {
+            let (mut demotions, mut outgoing, mut bytes) = (Vec::new(), Vec::new(), 0);
+            while bytes < DEMOTED_BYTES_IN_FLIGHT / 4
+                && let Some((demotion, object)) = self.waiting.next()
+            {
+                bytes += u64::from(object.object.payload_bytes);
+                demotions.push(demotion);
+                outgoing.push(object);
+            }
+            debug_assert!(!outgoing.is_empty(), "each step writes some");
+            debug_assert_eq!(outgoing.len(), demotions.len(), "each object has its demotion");
+            let written = self.disk.write(outgoing);
+            self.bytes += bytes;
+            let disk = self.disk.clone();
+            self.under_way.push_back(WriteStep { disk, demotions, bytes, written });
         }
-        debug_assert!(!outgoing.is_empty(), "each step writes some");
-        debug_assert_eq!(outgoing.len(), demotions.len(), "each object has its demotion");
-        let written = disk.write(outgoing);
-        Some(WriteStep { disk: disk.clone(), demotions, bytes, written })
-    })
+    }
+
+    fn take_oldest(&mut self) -> Option<WriteStep> {
+        let oldest = self.under_way.pop_front()?;
+        self.bytes -= oldest.bytes;
+        Some(oldest)
+    }
+
+    fn has_ended(&self) -> bool {
+        debug_assert!(!self.under_way.is_empty() || self.bytes == 0, "what is given has ended");
+        self.under_way.is_empty() && self.waiting.len() == 0
+    }
 }

@@ -65,7 +65,7 @@ struct Demoted {
 fn demote(caller: &MasterClient, keys: usize, sequence: u32) -> Vec<Demoted> {
     let mut taken = Vec::new();
     until("the last demotion", || {
-        let tasks = caller.fetch_demotions(64).unwrap();
+        let tasks = caller.fetch_demotions(64, false).unwrap();
         for (at, key) in tasks.keys.iter().enumerate() {
             let disk = &tasks.segments[tasks.disks[at] as usize];
             assert_eq!((disk.id, disk.kind), (DISK, Some(SegmentKind::Disk)));

@@ -16,7 +16,7 @@ use perigee_schemas::frame::MessageKind;
 use perigee_schemas::{Identity, SegmentKind, Status};
 use perigee_shard::Environment;
 use perigee_ssd::{Answer, Disk, DiskOptions, FolderChoice, OpenedDisk, StorageKey, Unanswered};
-use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, Writer};
+use perigee_store::disks::{DiskCalls, DiskOwner, Keeper, OwnedDisk, SavedRound, Writer};
 use perigee_store::ledger::VoidCopies;
 use perigee_transfer::SegmentTable;
 use std::cell::{Cell, RefCell};
@@ -222,6 +222,12 @@ impl DiskOwner for Owner {
         self.signals.returned.take()
     }
 
+    fn leaves(&self) -> bool {
+        false
+    }
+
+    fn note_saved(&self, _: SavedRound) {}
+
     async fn in_order(&self) -> Turn<'_> {
         turn(&self.world, &self.signals).await
     }
@@ -297,8 +303,8 @@ impl Calls {
 }
 
 impl DiskCalls for Calls {
-    async fn fetch_demotions(&self, limit: u32) -> Result<DemotionBatch, CallError> {
-        let body = calls::fetch_demotions(self.client, limit);
+    async fn fetch_demotions(&self, limit: u32, leaves: bool) -> Result<DemotionBatch, CallError> {
+        let body = calls::fetch_demotions(self.client, limit, leaves);
         let decode = |body: &[u8]| DemotionBatch::decode(body).ok();
         let batch = self.ask(MessageKind::FetchDemotions, &body, decode).await?;
         let named = batch.keys.iter().zip(&batch.sources).zip(&batch.checksum);

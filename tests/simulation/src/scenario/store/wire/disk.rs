@@ -5,10 +5,10 @@ use perigee_rpc::{EndedDemotion, FoundCopy, Tombstone};
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 
-pub(crate) fn fetch_demotions(client: Identity, limit: u32) -> Vec<u8> {
+pub(crate) fn fetch_demotions(client: Identity, limit: u32, leaves: bool) -> Vec<u8> {
     let mut builder = Builder::new();
     let (client_high, client_low) = (client.high(), client.low());
-    let args = master::FetchDemotionsRequestArgs { client_high, client_low, limit };
+    let args = master::FetchDemotionsRequestArgs { client_high, client_low, limit, leaves };
     let root = master::FetchDemotionsRequest::create(&mut builder, &args);
     finished(builder, root)
 }

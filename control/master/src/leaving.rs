@@ -1,0 +1,40 @@
+//! What a client that leaves has in memory, to be written to its disks most worth first.
+//! Invariant: replicas are named with their generation, so that one that has gone since then, and
+//! whose number another one has, is passed over.
+
+use std::collections::BinaryHeap;
+
+/// A replica that may be worth a copy. Larger is written sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Keepsake {
+    /// Hard pins come first, then soft ones.
+    pub(crate) rank: u8,
+    /// What it is worth keeping, as eviction has it.
+    pub(crate) worth: u64,
+    pub(crate) replica: u32,
+    pub(crate) generation: u64,
+}
+
+/// The memory of one client that leaves, as far as a shard has looked through it.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    /// Number of the replica that is looked at next.
+    pub(crate) cursor: u32,
+    found: BinaryHeap<Keepsake>,
+}
+
+impl Leaving {
+    pub(crate) fn push(&mut self, keepsake: Keepsake) {
+        self.found.push(keepsake);
+    }
+
+    /// The one that is worth most of those that were found.
+    pub(crate) fn pop(&mut self) -> Option<Keepsake> {
+        self.found.pop()
+    }
+
+    /// What is still to come, of replicas with numbers below `bound`.
+    pub(crate) fn left(&self, bound: u32) -> u64 {
+        u64::from(bound.saturating_sub(self.cursor)) + self.found.len() as u64
+    }
+}

@@ -1,0 +1,105 @@
+//! The last demotions of a client that leaves: all that its memory alone has, most worth first.
+//! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
+//! bounded part of it.
+
+use crate::leaving::{Keepsake, Leaving};
+use crate::limits::LAST_LOOK_REPLICAS;
+use crate::list_name::{Class, ListName};
+use crate::object::Flags;
+
+use super::KeyShard;
+use super::admission::DiskWish;
+use super::demotion_task::DemotionTask;
+
+impl KeyShard {
+    /// Gives a client that leaves up to `limit` objects in its memory to write to its disks, most
+    /// worth first, and how many may be to come. With none to come all was given.
+    pub fn take_last_demotions(
+        &mut self,
+        now_ms: u64,
+        client: u128,
+        limit: usize,
+    ) -> (Vec<DemotionTask>, u64) {
+        self.begin(now_ms);
+        if self.settings.offload.is_none() {
+            return (Vec::new(), 0);
+        }
+        // Those that have gone do not ask again.
+        let space = &self.space;
+        self.leaving.retain(|client, _| space.has_disk(*client));
+        let mut leaving = self.leaving.remove(&client).unwrap_or_default();
+        let is_whole = self.look_through(&mut leaving, client);
+        let mut tasks = Vec::new();
+        while tasks.len() < limit
+            && let Some(task) = self.next_task(client, is_whole.then_some(&mut leaving))
+        {
+            tasks.push(task);
+        }
+        let left = leaving.left(self.replicas.bound());
+        if left > 0 {
+            self.leaving.insert(client, leaving);
+        }
+        (tasks, left)
+    }
+
+    /// What waits already, or else the next of what was found.
+    fn next_task(&mut self, client: u128, found: Option<&mut Leaving>) -> Option<DemotionTask> {
+        if let Some(task) = self.take_demotion(client) {
+            return Some(task);
+        }
+        let found = found?;
+        while let Some(next) = found.pop() {
+            if let Some(disk) = self.last_disk(&next) {
+                self.begin_demotion(next.replica, disk, false);
+                return self.take_demotion(client);
+            }
+        }
+        None
+    }
+
+    /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
+    fn last_disk(&self, next: &Keepsake) -> Option<u32> {
+        let replica = self.replicas.get(next.replica)?;
+        let is_same = replica.generation == next.generation && !replica.is_on_disk();
+        let object = replica.object;
+        let is_free = is_same
+            && !self.keys.get(object)?.flags.has(Flags::DEMOTING)
+            && self.relocation.of(object).is_none()
+            && self.replicas.chain(self.keys[object].first).any(|id| id == next.replica);
+        match is_free.then(|| self.disk_wish(next.replica))? {
+            DiskWish::To(disk) => Some(disk),
+            DiskWish::None | DiskWish::Soon | DiskWish::Refused(_) => None,
+        }
+    }
+
+    /// Goes on looking through a client's memory; whether all of it was looked at.
+    fn look_through(&mut self, leaving: &mut Leaving, client: u128) -> bool {
+        let bound = self.replicas.bound();
+        let end = bound.min(leaving.cursor.saturating_add(LAST_LOOK_REPLICAS));
+        for id in leaving.cursor..end {
+            if let Some(keepsake) = self.keepsake(id, client) {
+                leaving.push(keepsake);
+            }
+        }
+        leaving.cursor = end.max(leaving.cursor);
+        leaving.cursor >= bound
+    }
+
+    fn keepsake(&self, id: u32, client: u128) -> Option<Keepsake> {
+        let replica = self.replicas.get(id)?;
+        let (object, generation) = (replica.object, replica.generation);
+        if replica.is_on_disk() || self.carrier_of(id) != client || !self.is_readable(id) {
+            return None;
+        }
+        let record = self.keys.get(object).filter(|_| self.is_disk_wanted(id))?;
+        let age = self.clock.since(self.groups.touched(record).stamp);
+        let is_pinned = record.flags.has(Flags::PINNED);
+        let (rank, worth) = match self.list_of(object) {
+            _ if is_pinned => (2, u64::MAX - age),
+            ListName::Evictable(Class::Pinned, _) => (1, u64::MAX - age),
+            ListName::Evictable(Class::Plain(kind), _) => (0, self.policy.worth(kind, age)),
+            _ => (0, self.policy.worth(record.kind(), age)),
+        };
+        Some(Keepsake { rank, worth, replica: id, generation })
+    }
+}
