@@ -6,3 +6,4 @@ pub(crate) mod memory_pair;
 pub(crate) mod mover;
 pub(crate) mod own_host;
 pub(crate) mod process;
+pub(crate) mod run_folder;

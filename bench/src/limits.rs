@@ -108,6 +108,8 @@ pub(crate) const DEMOTION_FIO: (u64, u64) = (1 << 20, 8);
 pub(crate) const TIER_MEMORY_BYTES: u64 = 64 << 20;
 /// Pause between two tries of a put that waits for room there.
 pub(crate) const TIER_LOOK: Duration = Duration::from_millis(1);
+/// Blocks of the working set of a tier, in pools of memory.
+pub(crate) const TIER_POOLS: u64 = 4;
 /// Longest wait for a disk to open.
 pub(crate) const DISK_DEADLINE: Duration = Duration::from_secs(60);
 /// Most blocks of a pool that a policy is played with.

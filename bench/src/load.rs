@@ -2,6 +2,7 @@
 
 pub(crate) mod content;
 pub(crate) mod drive;
+pub(crate) mod get_worker;
 pub(crate) mod latency;
 pub(crate) mod removal;
 pub(crate) mod requests;

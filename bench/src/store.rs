@@ -25,6 +25,7 @@ use settings::{EXAMPLES, PROGRAM, StoreSettings};
 use worker::StoreWorker;
 
 mod settings;
+mod tier;
 mod worker;
 
 /// What a cluster of our own prints before its address.
@@ -39,12 +40,19 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
     if settings.serve {
         return run.serve(|stop, output| {
             let ready = |address: &str| output(&format!("{READY}{address}\n"));
+            if settings.has_disk() {
+                return tier::serve(&settings, stop, ready);
+            }
             serve(settings.segment_bytes(), settings.route, stop, ready)
         });
     }
     run.measure(|given, stop, report| {
         notes(&settings, given, report);
-        measure(&settings, stop, report)
+        measure(&settings, stop, report)?;
+        if settings.has_disk() {
+            tier::rows(&settings, stop, report)?;
+        }
+        Ok(())
     })
 }
 

@@ -2,7 +2,7 @@
 //! Invariant: the folder of a run is gone when it has ended.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -19,6 +19,7 @@ use perigee_ssd::{
 };
 
 use super::settings::DiskLoad;
+use crate::ends::run_folder::RunFolder;
 use crate::error::BenchError;
 use crate::limits::{
     ANSWER_DEADLINE, CLOSE_DEADLINE, DEMOTED_BYTES_PER_CALL, DISK_DEADLINE, START_DEADLINE,
@@ -45,45 +46,10 @@ pub(super) struct DiskEnd {
     pool_bytes: u64,
 }
 
-/// A folder that goes with the run.
-#[derive(Debug)]
-pub(super) struct RunFolder(PathBuf);
-
-impl RunFolder {
-    /// A new folder in a path.
-    pub(super) fn make(path: &Path) -> Result<Self, BenchError> {
-        let number = getrandom::u64().map_err(std::io::Error::other)?;
-        let folder = path.join(format!("perigee-bench-{number:016x}"));
-        match std::fs::create_dir(&folder) {
-            Ok(()) => Ok(Self(folder)),
-            Err(error) => Err(BenchError::program(
-                "disk",
-                format!(
-                    "no folder can be made in {}: {error}; name one on the disk with --path",
-                    path.display()
-                ),
-            )),
-        }
-            sharers: 1,
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for RunFolder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("warning: {} could not be removed: {error}", self.0.display());
-        }
-    }
-}
-
 impl DiskEnd {
     /// A shard and an empty disk on it, encrypted if there is a key.
     pub(super) fn start(settings: &DiskLoad, key: Option<StorageKey>) -> Result<Self, BenchError> {
-        let folder = RunFolder::make(&settings.path)?;
+        let folder = RunFolder::make(&settings.path, "--path")?;
         let (send, started) = channel();
         let main = move |environment: ShardEnvironment| async move {
             let (call, reply) = environment.ask::<()>();
@@ -98,6 +64,7 @@ impl DiskEnd {
             path: folder.path().to_owned(),
             folder: FolderChoice::FirstFree,
             capacity_bytes: settings.pool_bytes / 4 * 5 + (64 << 20),
+            sharers: 1,
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
             key,

@@ -10,9 +10,9 @@ use perigee_service::Cluster;
 use perigee_store::api::{CallerRange, PutRequest, ReplicateConfig};
 use perigee_store::{DiskSettings, Store};
 
-use super::end::RunFolder;
 use super::settings::DiskLoad;
 use crate::ends::cluster::{open_store_with, start_master_with};
+use crate::ends::run_folder::RunFolder;
 use crate::error::BenchError;
 use crate::limits::{DISK_DEADLINE, TIER_LOOK, TIER_MEMORY_BYTES};
 use crate::load::content;
@@ -30,7 +30,7 @@ pub(super) struct TierEnd {
 impl TierEnd {
     /// Puts as many objects of a size as fill the pool on a disk behind memory.
     pub(super) fn start(settings: &DiskLoad, bytes: u64) -> Result<Self, BenchError> {
-        let folder = RunFolder::make(&settings.path)?;
+        let folder = RunFolder::make(&settings.path, "--path")?;
         let master = start_master_with(&[
             "--enable_offload",
             "--offload_on_evict",

@@ -1,6 +1,7 @@
 //! Settings of `perigee bench store`. Invariant: a call's blocks fit each thread's part of the pool
 //! twice, so a put always finds room beside what is stored.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use perigee_flags::{Flag, Program, Settings, ValueKind};
@@ -19,6 +20,12 @@ const WHERE: &[Flag] = &[
     settings::ROUTE,
     Flag::new("pool", ValueKind::SizeBytes, "256MiB", "Most bytes stored at once")
         .within(1 << 20, BUFFER_BYTES_MAX),
+    Flag::new(
+        "disk",
+        ValueKind::Text,
+        "",
+        "Folder on a disk: also rows of more blocks than memory holds; what is made in it is removed",
+    ),
     Flag::new(
         "serve",
         ValueKind::Bool,
@@ -69,6 +76,7 @@ pub(super) const EXAMPLES: &[&str] = &[
     "perigee bench store                   # a cluster of its own, shared memory",
     "perigee bench store --route tcp --all",
     "perigee bench store --baseline --batch 4 --size 1MiB   # against this machine",
+    "perigee bench store --disk /mnt/ssd   # and with a disk behind the memory",
     "perigee bench store --master 10.0.0.1:50051 --threads 8 --verify",
 ];
 
@@ -83,6 +91,8 @@ pub(super) struct StoreSettings {
     pub(super) route: Route,
     pub(super) pool_bytes: u64,
     pub(super) serve: bool,
+    /// Where tier rows have their disk; empty for none.
+    pub(super) disk: PathBuf,
     pub(super) load: Load,
     /// The rounds of a run that is held against this machine.
     pub(super) quiet: Option<Quiet>,
@@ -111,6 +121,7 @@ impl StoreSettings {
             route: settings::route(settings),
             pool_bytes: settings.integer("pool"),
             serve: settings.bool("serve"),
+            disk: settings.text("disk").into(),
             load: Load::of(settings, words)?,
             quiet: settings.bool("baseline").then(|| settings::quiet(settings)),
             pin: settings.bool("pin"),
@@ -132,6 +143,11 @@ impl StoreSettings {
                 "--pin is for a cluster of its own; leave --master or --pin out",
             ));
         }
+        if self.has_disk() && (self.quiet.is_some() || !self.master.is_empty()) {
+            return Err(BenchError::conflict(
+                "--disk is for a cluster of its own and plain rows; leave --master and --baseline out",
+            ));
+        }
         let load = &self.load;
         let call = load.largest().saturating_mul(load.depth);
         let needed = call.saturating_mul(2 * load.threads);
@@ -146,6 +162,11 @@ impl StoreSettings {
             )));
         }
         Ok(())
+    }
+
+    /// Whether rows with a disk behind the memory are wanted.
+    pub(super) fn has_disk(&self) -> bool {
+        !self.disk.as_os_str().is_empty()
     }
 
     /// Memory that a cluster of our own donates.
@@ -207,6 +228,8 @@ mod tests {
             (&["--route=pigeon"], "auto, tcp"),
             (&["--baseline", "--master=a:1"], "leave --master"),
             (&["--pin", "--master=a:1"], "--pin"),
+            (&["--disk=/x", "--master=a:1"], "--disk is for a cluster of its own"),
+            (&["--disk=/x", "--baseline"], "--disk is for a cluster of its own"),
         ] {
             let error = load(words).unwrap_err();
             assert!(error.to_string().contains(part), "{words:?}: {error}");

@@ -234,6 +234,23 @@ fn a_store_run_starts_its_own_cluster_on_either_route() {
 }
 
 #[test]
+fn a_store_run_with_a_disk_has_rows_of_memory_and_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = format!("--disk={}", folder.path().display());
+    let run = report(&["store", &disk, "--pool=16MiB", "--size=256KiB", "--duration=300ms"]);
+    let rows = run["rows"].as_array().unwrap();
+    let operations: Vec<&str> = rows.iter().filter_map(|row| row["operation"].as_str()).collect();
+    let tier = ["tier put", "tier memory", "tier disk", "tier get"];
+    assert_eq!(operations, [&["put", "get", "exist"][..], &tier].concat());
+    for row in rows {
+        assert!(row["rate"]["average"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(row["corrupt"], 0, "{row}");
+    }
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 0, "what was made is removed");
+}
+
+#[test]
 fn a_master_run_starts_its_own_master() {
     let run = report(&["master", "--keys=2000", "--batch=64", "--iterations=50"]);
     assert_eq!(run["rows"].as_array().unwrap().len(), 3);

@@ -10,7 +10,7 @@ use crate::load::content;
 use crate::load::drive::{Step, Worker};
 
 /// One thread.
-pub(super) struct GetWorker<'a> {
+pub(crate) struct GetWorker<'a> {
     store: &'a Store,
     keys: &'a [String],
     bytes: usize,
@@ -20,7 +20,7 @@ pub(super) struct GetWorker<'a> {
 }
 
 impl<'a> GetWorker<'a> {
-    pub(super) fn new(store: &'a Store, keys: &'a [String], bytes: u64, depth: u64) -> Self {
+    pub(crate) fn new(store: &'a Store, keys: &'a [String], bytes: u64, depth: u64) -> Self {
         let (bytes, depth) = (bytes as usize, (depth as usize).min(keys.len()));
         Self { store, keys, bytes, depth, memory: vec![0; bytes * depth], begun: 0 }
     }
