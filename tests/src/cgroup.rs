@@ -1,12 +1,20 @@
-//! A memory control group of a test's own, of either version.
+//! Control groups of a test's own, of either version: for memory, and for what a disk does.
 //! Invariant: it is removed with its value, after its processes.
 
+use nix::libc;
+use nix::unistd::Pid;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::deadline::comes_true;
 use crate::limits::EXIT_DEADLINE;
+
+/// Limits of operations a second of the older version...
+const LEGACY: [&str; 2] = ["blkio.throttle.read_iops_device", "blkio.throttle.write_iops_device"];
+/// ... and the file of all limits of the newer one.
+const UNIFIED: &str = "io.max";
 
 /// A group with a limit.
 #[derive(Debug)]
@@ -76,6 +84,63 @@ impl MemoryGroup {
 }
 
 impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let path: &Path = &self.path;
+        comes_true(EXIT_DEADLINE, || fs::remove_dir(path).is_ok());
+    }
+}
+
+/// A group whose processes do few operations on a disk.
+#[derive(Debug)]
+pub struct DiskGroup {
+    path: PathBuf,
+}
+
+impl DiskGroup {
+    /// A group below the root; nothing, with the reason on stderr, where none can be made.
+    pub fn make() -> Option<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("perigee-test-disk-{}-{number}", std::process::id());
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let roots = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        let roots = roots.filter(|root| root.starts_with("/sys/fs/cgroup"));
+        let found = roots.into_iter().find_map(|root| {
+            let path = root.join(&name);
+            fs::create_dir(&path).ok()?;
+            let group = Self { path };
+            (group.path.join(LEGACY[0]).exists() || group.path.join(UNIFIED).exists())
+                .then_some(group)
+        });
+        if found.is_none() {
+            eprintln!("SKIP: no control group for disks can be made here");
+        }
+        found
+    }
+
+    /// Puts a process in, with all of its threads.
+    pub fn add(&self, process: Pid) {
+        fs::write(self.path.join("cgroup.procs"), process.to_string()).expect("it is moved");
+    }
+
+    /// Operations a second, of each direction, on the disk that a folder lies on; none for no
+    /// bound.
+    pub fn limit(&self, folder: &Path, operations: Option<u64>) {
+        let device = fs::metadata(folder).expect("it is mounted").dev();
+        let device = format!("{}:{}", libc::major(device), libc::minor(device));
+        if self.path.join(UNIFIED).exists() {
+            let most = operations.map_or("max".to_owned(), |most| most.to_string());
+            let line = format!("{device} riops={most} wiops={most}");
+            return fs::write(self.path.join(UNIFIED), line).expect("a limit is set");
+        }
+        for name in LEGACY {
+            let line = format!("{device} {}", operations.unwrap_or(0));
+            fs::write(self.path.join(name), line).expect("a limit is set");
+        }
+    }
+}
+
+impl Drop for DiskGroup {
     fn drop(&mut self) {
         let path: &Path = &self.path;
         comes_true(EXIT_DEADLINE, || fs::remove_dir(path).is_ok());

@@ -56,6 +56,8 @@ mod shared_directory;
 #[cfg(test)]
 mod shutdown;
 #[cfg(all(test, feature = "store"))]
+mod slow_disk;
+#[cfg(all(test, feature = "store"))]
 mod ssd_containers;
 #[cfg(all(test, feature = "store"))]
 mod ssd_return;
