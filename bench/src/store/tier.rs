@@ -130,7 +130,7 @@ impl Tier<'_> {
         let latest = putters.iter().flat_map(|putter| {
             (putter.begun.saturating_sub(wanted)..putter.begun).map(|number| putter.key(number))
         });
-        let places = Places::find(self.client, latest.collect());
+        let places = BlockPlaces::find(self.client, latest.collect());
         let (memory, disk) = (places.memory.len(), places.disk.len());
         report.notes.push(format!(
             "of the latest {} blocks {memory} lay in memory and {disk} on the disk alone",
@@ -158,14 +158,14 @@ impl Tier<'_> {
 
 /// Where blocks lie.
 #[derive(Default)]
-struct Places {
+struct BlockPlaces {
     memory: Vec<String>,
     disk: Vec<String>,
     /// Both.
     all: Vec<String>,
 }
 
-impl Places {
+impl BlockPlaces {
     /// Of keys in the order in which they were put; what is nowhere is left out.
     fn find(client: &Store, keys: Vec<String>) -> Self {
         let mut places = Self::default();

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 /// A replica that may be worth a copy. Larger is written sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Keepsake {
+pub(crate) struct LastDemotion {
     /// Hard pins come first, then soft ones.
     pub(crate) rank: u8,
     /// What it is worth keeping, as eviction has it.
@@ -17,19 +17,19 @@ pub(crate) struct Keepsake {
 
 /// The memory of one client that leaves, as far as a shard has looked through it.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct LeavingClient {
     /// Number of the replica that is looked at next.
     pub(crate) cursor: u32,
-    found: BinaryHeap<Keepsake>,
+    found: BinaryHeap<LastDemotion>,
 }
 
-impl Leaving {
-    pub(crate) fn push(&mut self, keepsake: Keepsake) {
-        self.found.push(keepsake);
+impl LeavingClient {
+    pub(crate) fn push(&mut self, last_demotion: LastDemotion) {
+        self.found.push(last_demotion);
     }
 
     /// The one that is worth most of those that were found.
-    pub(crate) fn pop(&mut self) -> Option<Keepsake> {
+    pub(crate) fn pop(&mut self) -> Option<LastDemotion> {
         self.found.pop()
     }
 

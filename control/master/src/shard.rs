@@ -87,7 +87,7 @@ use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
 use crate::keys::Keys;
-use crate::leaving::Leaving;
+use crate::leaving::LeavingClient;
 use crate::outbox::Outbox;
 use crate::packing::Packing;
 use crate::pending::PendingPuts;
@@ -135,7 +135,7 @@ pub struct KeyShard {
     extras: u64,
     demotions: Demotions,
     /// Clients that leave, and what is still to be written for them.
-    leaving: BTreeMap<u128, Leaving>,
+    leaving: BTreeMap<u128, LeavingClient>,
     /// What may be written to disks; as much as comes if `None`.
     budgets: Option<WriteBudgets>,
     hits: HitSketch,

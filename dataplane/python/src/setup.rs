@@ -105,7 +105,7 @@ fn disks(
     }
     let shared = DiskSettings::read_shared(key_file, &variables);
     if let (Err(error), false) = (&shared, key_file.trim().is_empty()) {
-        return Err(invalid(format!("setup(): {error}")).into());
+        return Err(invalid(format!("setup(): {error}")));
     }
     // A master without a shared directory needs none of it.
     let shared = shared.inspect_err(|error| {

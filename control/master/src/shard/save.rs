@@ -2,7 +2,7 @@
 //! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
 //! bounded part of it.
 
-use crate::leaving::{Keepsake, Leaving};
+use crate::leaving::{LastDemotion, LeavingClient};
 use crate::limits::LAST_LOOK_REPLICAS;
 use crate::list_name::{Class, ListName};
 use crate::object::Flags;
@@ -43,7 +43,11 @@ impl KeyShard {
     }
 
     /// What waits already, or else the next of what was found.
-    fn next_task(&mut self, client: u128, found: Option<&mut Leaving>) -> Option<DemotionTask> {
+    fn next_task(
+        &mut self,
+        client: u128,
+        found: Option<&mut LeavingClient>,
+    ) -> Option<DemotionTask> {
         if let Some(task) = self.take_demotion(client) {
             return Some(task);
         }
@@ -58,7 +62,7 @@ impl KeyShard {
     }
 
     /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
-    fn last_disk(&self, next: &Keepsake) -> Option<u32> {
+    fn last_disk(&self, next: &LastDemotion) -> Option<u32> {
         let replica = self.replicas.get(next.replica)?;
         let is_same = replica.generation == next.generation && !replica.is_on_disk();
         let object = replica.object;
@@ -73,19 +77,19 @@ impl KeyShard {
     }
 
     /// Goes on looking through a client's memory; whether all of it was looked at.
-    fn look_through(&mut self, leaving: &mut Leaving, client: u128) -> bool {
+    fn look_through(&mut self, leaving: &mut LeavingClient, client: u128) -> bool {
         let bound = self.replicas.bound();
         let end = bound.min(leaving.cursor.saturating_add(LAST_LOOK_REPLICAS));
         for id in leaving.cursor..end {
-            if let Some(keepsake) = self.keepsake(id, client) {
-                leaving.push(keepsake);
+            if let Some(last_demotion) = self.last_demotion(id, client) {
+                leaving.push(last_demotion);
             }
         }
         leaving.cursor = end.max(leaving.cursor);
         leaving.cursor >= bound
     }
 
-    fn keepsake(&self, id: u32, client: u128) -> Option<Keepsake> {
+    fn last_demotion(&self, id: u32, client: u128) -> Option<LastDemotion> {
         let replica = self.replicas.get(id)?;
         let (object, generation) = (replica.object, replica.generation);
         if replica.is_on_disk() || self.carrier_of(id) != client || !self.is_readable(id) {
@@ -100,6 +104,6 @@ impl KeyShard {
             ListName::Evictable(Class::Plain(kind), _) => (0, self.policy.worth(kind, age)),
             _ => (0, self.policy.worth(record.kind(), age)),
         };
-        Some(Keepsake { rank, worth, replica: id, generation })
+        Some(LastDemotion { rank, worth, replica: id, generation })
     }
 }

@@ -91,13 +91,13 @@ impl<O: DiskOwner> Writer<O> {
         let mut lanes = Vec::with_capacity(outgoing.len());
         for (id, objects) in outgoing {
             match self.owner.table().disk(id) {
-                Some(disk) => lanes.push(Lane::new(disk, objects)),
+                Some(disk) => lanes.push(DiskLane::new(disk, objects)),
                 None => failed.extend(objects.into_iter().map(|(demotion, _)| demotion)),
             }
         }
         // Each disk has as much as it takes before any is waited for.
         while !lanes.is_empty() {
-            lanes.iter_mut().for_each(Lane::fill);
+            lanes.iter_mut().for_each(DiskLane::fill);
             for lane in &mut lanes {
                 if let Some(oldest) = lane.take_oldest() {
                     self.end(oldest, &mut saved).await;
@@ -166,14 +166,14 @@ impl<O: DiskOwner> Writer<O> {
 }
 
 /// What one disk is given in a round: some of it is under way, the rest waits.
-struct Lane {
+struct DiskLane {
     disk: Disk,
     waiting: std::vec::IntoIter<(TakenDemotion, Outgoing)>,
     under_way: VecDeque<WriteStep>,
     bytes: u64,
 }
 
-impl Lane {
+impl DiskLane {
     fn new(disk: Disk, objects: Vec<(TakenDemotion, Outgoing)>) -> Self {
         Self { disk, waiting: objects.into_iter(), under_way: VecDeque::new(), bytes: 0 }
     }
