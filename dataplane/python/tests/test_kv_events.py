@@ -8,18 +8,17 @@ import msgpack
 import pytest
 import zmq
 from conftest import START_TIMEOUT_S, Process, connect, program
+from event_consumers import PATIENCE_S, POLL_MS, Consumer
 from event_master import SEGMENT_BYTES, Master
 
 from mooncake.store import ReplicateConfig
 
 VALUE_BYTES = 64 << 10
-PATIENCE_S = 30
-POLL_MS = 50
 MEDIA = ("cpu", "disk")
 REPLAY_END = (-1).to_bytes(8, "big", signed=True)
 
 
-class Router:
+class Router(Consumer):
     """Knows which keys a master has from its events alone; fills gaps by replay, else by snapshot.
 
     It follows as two kinds of consumers do: `known` goes by the last event of a key, `media` by the
@@ -28,27 +27,16 @@ class Router:
 
     def __init__(self, master):
         self.master = master
-        self.context = zmq.Context()
-        self.socket = self.context.socket(zmq.SUB)
-        self.socket.connect(f"tcp://127.0.0.1:{master.publish}")
-        self.socket.subscribe(b"")
+        super().__init__(f"tcp://127.0.0.1:{master.publish}")
         self.known = {}
         self.media = {medium: set() for medium in MEDIA}
         self.next = None
         self.events = []
         self.snapshots = 0
 
-    def close(self):
-        self.context.destroy(linger=0)
-
     def join(self, store):
         """Wait until the subscription is seen, then take a snapshot."""
-        deadline = time.monotonic() + PATIENCE_S
-        attempt = 0
-        while not self.socket.poll(POLL_MS):
-            assert time.monotonic() < deadline, "the subscription was not seen"
-            assert store.put(f"probe-{attempt}", b"probe") == 0
-            attempt += 1
+        super().join(store)
         self.begin_again()
 
     def begin_again(self):
