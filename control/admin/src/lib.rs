@@ -18,6 +18,7 @@ mod origin;
 mod overview;
 mod query;
 mod quotas;
+mod reads;
 mod reporter;
 mod routes;
 mod segments;

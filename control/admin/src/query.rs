@@ -40,8 +40,21 @@ impl From<Flaw> for Response {
 /// and none that the route does not know. A variable of a script that is not set, or a slip of the
 /// pen, must not widen what such a request is about.
 pub(crate) fn check(query: Option<&str>, known: &[&str]) -> Result<(), Flaw> {
-    let mut written = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-    written.find_map(|pair| flaw_of(pair, known)).map_or(Ok(()), |flaw| Err(Flaw(flaw)))
+    written(query).find_map(|pair| flaw_of(pair, known)).map_or(Ok(()), |flaw| Err(Flaw(flaw)))
+}
+
+/// The parameters of a query as they are written.
+fn written(query: Option<&str>) -> impl Iterator<Item = &str> {
+    query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty())
+}
+
+/// Judges the query of a request that reads: it may have no parameter that the route does not know,
+/// but the one that was `judged` before.
+pub(crate) fn check_names(query: Option<&str>, known: &[&str], judged: &str) -> Result<(), Flaw> {
+    let name = |pair: &str| decode(pair.split_once('=').unwrap_or((pair, "")).0);
+    let is_unknown = |name: &String| name != judged && !known.contains(&name.as_str());
+    let unknown = written(query).map(name).find(is_unknown);
+    unknown.map_or(Ok(()), |name| Err(Flaw(unknown_parameter(&name, "", known))))
 }
 
 fn flaw_of(pair: &str, known: &[&str]) -> Option<String> {
@@ -52,12 +65,16 @@ fn flaw_of(pair: &str, known: &[&str]) -> Option<String> {
             format!("{name} has no value, so nothing is changed: give it one or leave it out")
         });
     }
+    Some(unknown_parameter(&name, ", so nothing is changed", known))
+}
+
+fn unknown_parameter(name: &str, outcome: &str, known: &[&str]) -> String {
     let known = match known {
         [] => "none".to_owned(),
         known => known.join(" and "),
     };
     let name: String = name.chars().take(SHOWN_CHARACTERS).collect();
-    Some(format!("No parameter {name:?} here, so nothing is changed: the known ones are {known}"))
+    format!("No parameter {name:?} here{outcome}: the known ones are {known}")
 }
 
 /// Decodes percent escapes and `+`; broken escapes stay as they are.

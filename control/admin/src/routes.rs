@@ -3,7 +3,7 @@
 
 use crate::shared::RouteContext;
 use crate::{
-    answer, cluster, drains, key_events, keys, origin, overview, quotas, segments, tenants,
+    answer, cluster, drains, key_events, keys, origin, overview, quotas, reads, segments, tenants,
 };
 use axum::Router;
 use axum::http::StatusCode;
@@ -48,6 +48,7 @@ pub(crate) fn router(shared: RouteContext) -> Router {
         .method_not_allowed_fallback(|| async {
             (StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed")
         })
+        .layer(axum::middleware::from_fn(reads::guard))
         .layer(axum::middleware::from_fn(tenants::guard))
         .layer(axum::middleware::from_fn(origin::guard))
         .with_state(shared)

@@ -9,7 +9,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use perigee_schemas::{Status, TenantId};
 
-const PARAMETER: &str = "tenant_id";
+/// The parameter that names it.
+pub(crate) const PARAMETER: &str = "tenant_id";
 /// Routes that are about the keys or the quota of a tenant.
 const ROUTES: [&str; 7] = [
     "/query_key",
