@@ -59,6 +59,8 @@ pub struct ShardCounters {
     pub heat: HeatCounts,
     /// Copies from disks back to memory.
     pub promotions: RelocationCounts,
+    /// Those of them that were begun because it was asked whether their keys exist.
+    pub promotions_on_exist: u64,
     /// Payload bytes of those that are complete.
     pub promoted_bytes: u64,
     /// Reads of objects on disks that led to no copy.

@@ -24,8 +24,11 @@ pub struct OffloadSettings {
 /// When objects go from disks back to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromotionSettings {
-    /// Reads after which an object is copied, counted in a sketch that forgets.
-    pub threshold: u8,
+    /// Reads after which an object is copied, counted in a sketch that forgets; none if reads alone
+    /// lead to no copy.
+    pub threshold: Option<u8>,
+    /// An object is copied as soon as it is asked whether it exists.
+    pub on_exist: bool,
     /// Most copies under way.
     pub queue_limit: usize,
 }

@@ -352,6 +352,7 @@ fn numbers(shard: &ControlShard) -> MasterNumbers {
         demotions: gauges.demotions,
         promotions: gauges.promotions,
         promoted: steps(counters.promotions),
+        promotions_on_exist: counters.promotions_on_exist,
         promoted_bytes: counters.promoted_bytes,
         promotions_rejected: rejected(counters.promotions_rejected),
         demoted: steps(counters.demotions),

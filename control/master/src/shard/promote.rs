@@ -1,54 +1,109 @@
-//! Promotion: what is read often and lies on disks alone is copied back to memory.
+//! Promotion: what is read often, or asked for, and lies on disks alone is copied back to memory.
 //! Invariant: a promotion is a move of its object, so that the object has one at a time; the copy
 //! on the disk stays.
 
 use perigee_schemas::extent::extent_bytes;
 
+use crate::index::Slot;
 use crate::moving::{NO_JOB, Purpose};
 use crate::object::Flags;
+use crate::settings::PromotionSettings;
 
 use super::KeyShard;
 
 impl KeyShard {
     /// A key was read; if it lies on a disk alone, and is read often, it is copied to memory.
     pub(super) fn promote_hit(&mut self, object: u32) {
-        let Some(promotion) = self.settings.promotion else {
+        let Some(PromotionSettings { threshold: Some(threshold), queue_limit, .. }) =
+            self.settings.promotion
+        else {
             return;
         };
         let first = self.keys[object].first;
         if !self.replicas[first].is_on_disk() || !self.is_readable(first) {
             return;
         }
-        if self.hits.note(self.keys[object].hash()) < promotion.threshold {
+        if self.hits.note(self.keys[object].hash()) < threshold {
             self.counters.promotions_rejected.frequency += 1;
             return;
         }
+        self.promote(object, queue_limit);
+    }
+
+    /// It was asked whether keys exist; those that do and lie on a disk alone are copied to memory,
+    /// the first ones first.
+    pub(super) fn promote_probed(&mut self, keys: &[&[u8]], exists: &[i32]) {
+        let Some(PromotionSettings { on_exist: true, queue_limit, .. }) = self.settings.promotion
+        else {
+            return;
+        };
+        for (at, key) in keys.iter().enumerate().filter(|(at, _)| exists[*at] == 1) {
+            // A record that stays packed costs less than one that was unpacked in vain.
+            if self.is_promoting_enough(queue_limit) || !self.has_room_to_promote() {
+                return;
+            }
+            let hash = self.keys.located()[at];
+            let slot = self.keys.find_hashed(hash, key);
+            let is_in_memory = |slot: &Slot| {
+                let object = slot.as_object();
+                object.is_some_and(|object| !self.replicas[self.keys[object].first].is_on_disk())
+            };
+            let slot = slot.filter(|slot| !is_in_memory(slot));
+            let object = slot.and_then(|slot| self.object_of(slot));
+            if object.is_some_and(|object| self.promote(object, queue_limit)) {
+                self.counters.promotions_on_exist += 1;
+            }
+        }
+    }
+
+    /// Begins to copy an object from its disk to memory, if there is room; whether it does.
+    fn promote(&mut self, object: u32, queue_limit: usize) -> bool {
+        let first = self.keys[object].first;
+        debug_assert!(self.replicas[first].is_on_disk(), "it lies on a disk alone");
         let is_busy =
             self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
-        if is_busy {
-            return;
+        if is_busy || !self.is_readable(first) {
+            return false;
         }
-        let most = promotion.queue_limit / self.settings.count;
-        if self.relocation.moves().promotions() as usize >= most.max(1) {
+        if self.is_promoting_enough(queue_limit) {
             self.counters.promotions_rejected.cap += 1;
-            return;
+            return false;
         }
         let bytes = extent_bytes(self.replicas[first].payload_bytes);
         let payer = self.payer_of(object);
         if !self.charge_copy(payer, Purpose::Promotion, bytes) {
             self.counters.promotions_rejected.watermark += 1;
-            return;
+            return false;
         }
         let open = self.with_room_for_promotion(first);
-        match self.space.alloc_least_used(&open, bytes) {
-            Some((segment, extent)) => {
-                self.begin_move(NO_JOB, Purpose::Promotion, first, segment, extent);
-            }
-            None => {
-                self.refund(payer, bytes);
-                self.counters.promotions_rejected.watermark += 1;
-            }
-        }
+        let Some((segment, extent)) = self.space.alloc_least_used(&open, bytes) else {
+            self.refund(payer, bytes);
+            self.counters.promotions_rejected.watermark += 1;
+            return false;
+        };
+        self.begin_move(NO_JOB, Purpose::Promotion, first, segment, extent);
+        true
+    }
+
+    fn is_promoting_enough(&self, queue_limit: usize) -> bool {
+        let most = (queue_limit / self.settings.count).max(1);
+        self.relocation.moves().promotions() as usize >= most
+    }
+
+    fn has_room_to_promote(&self) -> bool {
+        let most = self.promotion_watermark();
+        self.space.live().iter().any(|segment| !self.space.is_above(*segment, most))
+    }
+
+    /// How full memory is at most that takes copies: half of what lies above the watermark is left
+    /// to puts.
+    fn promotion_watermark(&self) -> f64 {
+        (1.0 + self.settings.watermark_ratio) / 2.0
+    }
+
+    /// Whether what lies on disks alone is copied to memory.
+    pub fn promotes(&self) -> bool {
+        self.settings.promotion.is_some()
     }
 
     /// Whether moves wait for a client.
@@ -56,12 +111,11 @@ impl KeyShard {
         self.relocation.moves().next_of(client).is_some()
     }
 
-    /// Where a promoted copy may go: memory of the disk's owner, else any. Half of what lies above
-    /// the watermark is left to puts; what is above it goes by eviction, which is cheap as long as
-    /// disks have copies.
+    /// Where a promoted copy may go: memory of the disk's owner, else any. What is above the
+    /// watermark goes by eviction, which is cheap as long as disks have copies.
     fn with_room_for_promotion(&self, copy: u32) -> Vec<u32> {
         let owner = self.carrier_of(copy);
-        let most = (1.0 + self.settings.watermark_ratio) / 2.0;
+        let most = self.promotion_watermark();
         let mut open = self.space.live().to_vec();
         open.retain(|segment| !self.space.is_above(*segment, most));
         let is_own = |segment: &u32| {

@@ -29,6 +29,7 @@ impl KeyShard {
         for (slot, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.probe(*slot);
         }
+        self.promote_probed(keys, out);
         self.keys.reuse(found);
     }
 

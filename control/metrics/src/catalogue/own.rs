@@ -247,6 +247,12 @@ pub(super) const FAMILIES: &[Family] = &[
     )
     .ours(),
     Family::counter(
+        "perigee_promotions_on_exist_total",
+        "objects",
+        "Copies from SSD to memory that were begun because a client asked whether the key exists",
+    )
+    .ours(),
+    Family::counter(
         "perigee_disk_copies_unreadable_total",
         "copies",
         "Copies on SSD that were forgotten because a reader found nothing or wrong bytes there: torn or damaged",

@@ -142,6 +142,8 @@ pub struct MasterNumbers {
     pub promotions: u64,
     /// Copies from disks back to memory: started, ended, revoked.
     pub promoted: [u64; 3],
+    /// Those of them that a question for their keys has begun.
+    pub promotions_on_exist: u64,
     /// Payload bytes of those that are complete.
     pub promoted_bytes: u64,
     /// Reads on disks that led to no copy: too seldom, no room, too many under way.
@@ -234,6 +236,7 @@ impl MasterNumbers {
         self.disk_hit_bytes += other.disk_hit_bytes;
         self.demotions += other.demotions;
         self.promotions += other.promotions;
+        self.promotions_on_exist += other.promotions_on_exist;
         self.promoted_bytes += other.promoted_bytes;
         for step in 0..3 {
             self.demoted[step] += other.demoted[step];

@@ -95,6 +95,7 @@ fn add_disks(samples: &mut Samples, numbers: &MasterNumbers) {
         ("master_promotion_rejected_frequency_total", numbers.promotions_rejected[0]),
         ("master_promotion_rejected_watermark_total", numbers.promotions_rejected[1]),
         ("master_promotion_rejected_cap_total", numbers.promotions_rejected[2]),
+        ("perigee_promotions_on_exist_total", numbers.promotions_on_exist),
         ("perigee_demoted_bytes_total", numbers.demoted_bytes),
         ("perigee_unsaved_keys_total", numbers.unsaved_keys),
         ("perigee_write_budget_bytes", numbers.write_budget[0]),

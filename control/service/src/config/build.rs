@@ -126,26 +126,35 @@ fn goes_to_disks(settings: &Settings) -> bool {
     settings.bool("enable_offload") || !settings.text("root_fs_dir").trim().is_empty()
 }
 
-/// Objects come back from SSDs only with `promotion_on_hit`.
+/// Objects come back from SSDs only with `promotion_on_hit` or `promotion_on_exist`.
 fn promotion(settings: &Settings, warnings: &mut Vec<String>) -> Option<PromotionSettings> {
-    const SWITCH: &str = "promotion_on_hit";
-    if settings.bool(SWITCH) {
-        if !goes_to_disks(settings) {
+    const ON_HIT: &str = "promotion_on_hit";
+    const ON_EXIST: &str = "promotion_on_exist";
+    const THRESHOLD: &str = "promotion_admission_threshold";
+    const LIMIT: &str = "promotion_queue_limit";
+    let (on_hit, on_exist) = (settings.bool(ON_HIT), settings.bool(ON_EXIST));
+    for switch in [ON_HIT, ON_EXIST] {
+        if settings.bool(switch) && !goes_to_disks(settings) {
             warnings.push(format!(
-                "Setting `{SWITCH}` has no effect without enable_offload: nothing goes to SSDs"
+                "Setting `{switch}` has no effect without enable_offload: nothing goes to SSDs"
             ));
         }
-        return Some(PromotionSettings {
-            threshold: promotion_threshold(settings, warnings),
-            queue_limit: settings.integer("promotion_queue_limit"),
-        });
     }
-    for name in ["promotion_admission_threshold", "promotion_queue_limit"] {
-        if settings.is_given(name) {
-            warnings.push(format!("Setting `{name}` has no effect without {SWITCH}"));
+    if !on_hit && settings.is_given(THRESHOLD) {
+        warnings.push(format!("Setting `{THRESHOLD}` has no effect without {ON_HIT}"));
+    }
+    if !on_hit && !on_exist {
+        if settings.is_given(LIMIT) {
+            let needed = format!("{ON_HIT} or {ON_EXIST}");
+            warnings.push(format!("Setting `{LIMIT}` has no effect without {needed}"));
         }
+        return None;
     }
-    None
+    Some(PromotionSettings {
+        threshold: on_hit.then(|| promotion_threshold(settings, warnings)),
+        on_exist,
+        queue_limit: settings.integer(LIMIT),
+    })
 }
 
 /// As with Mooncake a number that is out of range stands for the nearest one that is not.

@@ -209,7 +209,7 @@ fn a_threshold_out_of_range_stands_for_the_nearest_one_and_is_warned_of() {
     for (given, counted, warnings) in [("0", 1, 1), ("1", 1, 0), ("255", 255, 0), ("999", 255, 1)] {
         let threshold = format!("--promotion_admission_threshold={given}");
         let config = load(&["--enable_offload", "--promotion_on_hit", &threshold]).unwrap();
-        assert_eq!(config.promotion.map(|it| it.threshold), Some(counted));
+        assert_eq!(config.promotion.map(|it| it.threshold), Some(Some(counted)));
         let warned: Vec<&String> =
             config.warnings.iter().filter(|it| it.contains("threshold")).collect();
         assert_eq!(warned.len(), warnings, "{given}: {:?}", config.warnings);
@@ -269,6 +269,24 @@ fn a_shared_directory_turns_the_tier_on_and_leads_to_one_place() {
     }
     let idle = load(&["--quota_bytes=99000000", "--cluster_id=a", "--promotion_on_hit"]).unwrap();
     assert_eq!((idle.shared, idle.offload, idle.warnings.len()), (None, None, 3));
+}
+
+#[test]
+fn objects_come_back_from_disks_on_reads_on_questions_or_not_at_all() {
+    let promotion = |more: &[&str]| {
+        let config = load(&[&["--enable_offload"], more].concat()).unwrap();
+        (config.promotion.map(|it| (it.threshold, it.on_exist)), config.warnings.len())
+    };
+    assert_eq!(promotion(&[]), (None, 0));
+    assert_eq!(promotion(&["--promotion_on_hit"]), (Some((Some(2), false)), 0));
+    assert_eq!(promotion(&["--promotion_on_exist"]), (Some((None, true)), 0));
+    let both = ["--promotion_on_hit", "--promotion_on_exist", "--promotion_admission_threshold=7"];
+    assert_eq!(promotion(&both), (Some((Some(7), true)), 0));
+    let idle = ["--promotion_on_exist", "--promotion_admission_threshold=7"];
+    assert_eq!(promotion(&idle), (Some((None, true)), 1));
+    assert_eq!(promotion(&["--promotion_queue_limit=7"]), (None, 1));
+    let nowhere = load(&["--promotion_on_exist"]).unwrap();
+    assert!(nowhere.warnings[0].contains("without enable_offload"), "{:?}", nowhere.warnings);
 }
 
 #[test]

@@ -258,7 +258,8 @@ fn a_put_sees_a_packed_key() {
 
 #[test]
 fn a_packed_key_is_promoted_and_packed_again_when_it_goes() {
-    let promotion = Some(PromotionSettings { threshold: 2, queue_limit: 10 });
+    let promotion =
+        Some(PromotionSettings { threshold: Some(2), on_exist: false, queue_limit: 10 });
     let mut stage = Stage::with(ShardSettings { promotion, ..with_offload(offload()) }, &[1]);
     stage.mount_disk(DISK);
     stage.announce("a", 1, true);
@@ -275,6 +276,55 @@ fn a_packed_key_is_promoted_and_packed_again_when_it_goes() {
     stage.tick();
     assert!(is_packed(&stage, "a"));
     assert_eq!(stage.lies_in("a"), [DISK]);
+}
+
+/// A master whose keys come to memory as soon as it is asked whether they exist.
+fn asked_for(queue_limit: usize, keys: &[&str]) -> Stage {
+    let promotion = Some(PromotionSettings { threshold: None, on_exist: true, queue_limit });
+    let mut stage = Stage::with(ShardSettings { promotion, ..with_offload(offload()) }, &[2]);
+    stage.mount_disk(DISK);
+    for (at, key) in keys.iter().enumerate() {
+        stage.announce(key, at as u64 + 1, at + 1 == keys.len());
+    }
+    stage.tick();
+    stage
+}
+
+fn ask(stage: &mut Stage, keys: &[&str]) -> Vec<i32> {
+    let (keys, mut exists): (Vec<&[u8]>, _) =
+        (keys.iter().map(|key| key.as_bytes()).collect(), Vec::new());
+    stage.shard.exist(stage.now_ms, &keys, &mut exists);
+    stage.shard.check();
+    exists
+}
+
+#[test]
+fn a_key_that_is_asked_for_comes_to_memory_if_that_is_wanted() {
+    let mut stage = asked_for(10, &["a", "b"]);
+    stage.read("a");
+    stage.tick();
+    assert!(!stage.shard.has_moves(OWNER), "reads alone lead to no copy");
+    assert_eq!(ask(&mut stage, &["unknown", "a", "a"]), [0, 1, 1]);
+    assert_eq!(stage.shard.counters().promotions_on_exist, 1, "one copy of each");
+    stage.end_next_move();
+    assert_eq!((stage.lies_in("a"), stage.lies_in("b")), (vec![0, DISK], vec![DISK]));
+    assert_eq!(ask(&mut stage, &["a"]), [1]);
+    assert!(!stage.shard.has_moves(OWNER), "it is there");
+    let mut plain = with_packed(&["a"]);
+    assert_eq!(ask(&mut plain, &["a"]), [1]);
+    assert!(!plain.shard.has_moves(OWNER) && is_packed(&plain, "a"));
+}
+
+#[test]
+fn keys_that_are_asked_for_come_to_memory_only_as_far_as_there_is_room() {
+    let mut stage = asked_for(1, &["a", "b"]);
+    assert_eq!(ask(&mut stage, &["a", "b"]), [1, 1]);
+    assert!(!is_packed(&stage, "a") && is_packed(&stage, "b"), "the first of a prefix first");
+    let mut stage = asked_for(10, &["a"]);
+    ["x", "y"].iter().for_each(|key| assert_eq!(stage.put(key), 0));
+    assert_eq!(ask(&mut stage, &["a"]), [1]);
+    assert!(!stage.shard.has_moves(OWNER), "memory is for puts");
+    assert_eq!(stage.shard.counters().promotions_on_exist, 0);
 }
 
 #[test]

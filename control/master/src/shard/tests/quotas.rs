@@ -324,7 +324,7 @@ fn all_replicas_of_an_object_can_be_ready_to_go_at_once() {
 
 #[test]
 fn what_is_promoted_needs_room_in_the_quota() {
-    let promotion = PromotionSettings { threshold: 1, queue_limit: 10 };
+    let promotion = PromotionSettings { threshold: Some(1), on_exist: false, queue_limit: 10 };
     let (mut stage, ledger) = with_disk(Some(promotion));
     for name in ["a", "b", "c", "d"] {
         put(&mut stage, "red", name);

@@ -111,7 +111,8 @@ fn said(consumer: &Consumer) -> Vec<(KeyChange, String, Medium)> {
 fn a_consumer_learns_which_medium_has_a_key_while_it_goes_to_disk_and_comes_back() {
     use KeyChange::{Removed, Stored};
     use Medium::{Disk, Memory};
-    let promotion = Some(PromotionSettings { threshold: 1, queue_limit: 100 });
+    let promotion =
+        Some(PromotionSettings { threshold: Some(1), on_exist: false, queue_limit: 100 });
     let settings = ShardSettings { promotion, ..with_offload(offload()) };
     let mut stage = Stage::with(settings, &[1]);
     stage.mount_disk(DISK);

@@ -85,6 +85,12 @@ pub(super) const FLAGS: &[Flag] = &[
         "Copy objects that are read often back to memory",
     ),
     Flag::new(
+        "promotion_on_exist",
+        ValueKind::Bool,
+        "false",
+        "Copy objects back to memory as soon as a client asks whether they exist",
+    ),
+    Flag::new(
         "promotion_admission_threshold",
         ValueKind::Uint32,
         "2",

@@ -299,6 +299,7 @@ fn config(random: &Random, has_disks: bool) -> Result<Box<MasterConfig>, String>
         ("offload_force_evict", random.one_in(2).to_string()),
         ("promotion_on_hit", random.one_in(2).to_string()),
         ("promotion_admission_threshold", random.between(1, 2).to_string()),
+        ("promotion_on_exist", random.one_in(3).to_string()),
     ];
     let disks = disks.into_iter().filter(|_| has_disks);
     let arguments: Vec<String> = flags
