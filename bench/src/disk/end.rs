@@ -68,6 +68,7 @@ impl DiskEnd {
             segment_bytes: 0,
             cluster: "perigee-bench".to_owned(),
             key,
+            promotes: Arc::default(),
             on_event: Arc::new(|_| ()),
         };
         let opening = Disk::open::<ShardEnvironment>(&shard.mailbox(), options);

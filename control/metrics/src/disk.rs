@@ -41,8 +41,14 @@ pub struct DiskNumbers {
     pub written_bytes: u64,
     /// Parts of objects that were read.
     pub reads: u64,
+    /// Those of them whose bytes another read under way has brought.
+    pub joined_reads: u64,
     /// Their bytes.
     pub read_bytes: u64,
+    /// Objects that were copied to memory with a read of their own.
+    pub promotions_read: u64,
+    /// The same with the read of a client.
+    pub promotions_joined: u64,
     /// Copies that were made void.
     pub voided: u64,
     /// Operations that failed.
@@ -132,11 +138,15 @@ impl Samples {
             ("perigee_disk_object_bytes_total", disk.object_bytes),
             ("perigee_disk_written_bytes_total", disk.written_bytes),
             ("perigee_disk_reads_total", disk.reads),
+            ("perigee_disk_joined_reads_total", disk.joined_reads),
             ("perigee_disk_read_bytes_total", disk.read_bytes),
             ("perigee_disk_voided_copies_total", disk.voided),
             ("perigee_disk_errors_total", disk.errors),
         ] {
             self.value(name, &[path], value);
+        }
+        for (read, objects) in [("client", disk.promotions_joined), ("own", disk.promotions_read)] {
+            self.value("perigee_disk_promotions_total", &[path, read], objects);
         }
         self.histogram("perigee_disk_read_seconds", &[path], &disk.read_times.ns);
         self.histogram("perigee_disk_write_seconds", &[path], &disk.write_times.ns);
@@ -192,6 +202,9 @@ mod tests {
             path: path.to_owned(),
             health,
             read_bytes: 500,
+            joined_reads: 3,
+            promotions_read: 2,
+            promotions_joined: 5,
             written_bytes: 70,
             read_times: times.totals(),
             write_times: times.totals(),
@@ -216,6 +229,9 @@ mod tests {
             "perigee_disk_state{path=\"/a\",state=\"healthy\"} 1",
             "perigee_disk_state{path=\"/b\",state=\"healthy\"} 0",
             "perigee_disk_state{path=\"/b\",state=\"full\"} 1",
+            "perigee_disk_joined_reads_total{path=\"/a\"} 3",
+            "perigee_disk_promotions_total{path=\"/b\",read=\"client\"} 5",
+            "perigee_disk_promotions_total{path=\"/b\",read=\"own\"} 2",
             "perigee_disk_read_seconds_count{path=\"/b\"} 2",
             "perigee_disk_read_seconds_bucket{path=\"/b\",le=\"0.001048576\"} 2",
             "mooncake_ssd_read_ops_total 4",

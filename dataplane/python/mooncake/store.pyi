@@ -510,7 +510,9 @@ class MooncakeDistributedStore:
         Returns bytes read or a negative code for each, in the same nesting.
         """
     def get_offload_rpc_read_count(self) -> int:
-        """Returns how many reads this client's disks have served; 0 without disks."""
+        """Returns how often this client has asked owners of disks for objects: one for each owner in a
+        call. Calls whose objects lie in memory are not counted.
+        """
     def get_replica_desc(self, key: str) -> list[ReplicaDescriptor]:
         """Returns the `ReplicaDescriptor`s of an object; an empty list for a miss."""
     def get_size(self, key: str) -> int:

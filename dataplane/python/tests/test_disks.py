@@ -113,8 +113,11 @@ def test_objects_that_memory_has_no_room_for_are_read_from_the_disk(stack, tmp_p
             assert one.get(key(number)) == value(number)
     alone = on_disk_alone(client)
     assert len(alone) > OBJECTS // 3
-    assert client.get_offload_rpc_read_count() >= len(alone)
-    assert other.get_offload_rpc_read_count() == 0
+    for one in (client, other):
+        assert one.get_offload_rpc_read_count() >= len(alone)
+        before = one.get_offload_rpc_read_count()
+        assert all(one.get_batch([key(number) for number in alone[:4]]))
+        assert one.get_offload_rpc_read_count() == before + 1
     descriptor = client.get_replica_desc(key(alone[0]))[0]
     with pytest.raises(RuntimeError, match="not lie in memory"):
         descriptor.get_memory_descriptor()

@@ -20,10 +20,12 @@ mod lister;
 mod listing;
 mod open;
 mod options;
+mod read_call;
 mod reader;
 mod registered_stages;
 mod scanning;
 mod segment_writer;
+mod shared_reads;
 mod shared_room;
 mod span;
 mod status;
@@ -46,6 +48,7 @@ use command::DiskCommand;
 use door::Door;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_shard::{Environment, Post};
+use shared_reads::ReadSource;
 use status::DiskCells;
 use std::fmt;
 use std::path::PathBuf;
@@ -142,10 +145,35 @@ impl Disk {
         buried
     }
 
-    /// Reads bytes of images, all at once. One result for each piece, in their order.
+    /// Reads bytes of images, all at once. One result for each piece, in their order. What another
+    /// call reads at the same time is read once.
     pub fn read(&self, pieces: Vec<DiskPiece>) -> Answer<Vec<Result<StagedBytes, ReadError>>> {
+        self.read_from(pieces, ReadSource::UnderWay)
+    }
+
+    /// The same for objects that are to be kept in memory: what was read lately is not read again.
+    pub fn read_for_memory(
+        &self,
+        pieces: Vec<DiskPiece>,
+    ) -> Answer<Vec<Result<StagedBytes, ReadError>>> {
+        self.read_from(pieces, ReadSource::Lately)
+    }
+
+    /// The same where what was read lately has turned out to be damaged.
+    pub fn reread_for_memory(
+        &self,
+        pieces: Vec<DiskPiece>,
+    ) -> Answer<Vec<Result<StagedBytes, ReadError>>> {
+        self.read_from(pieces, ReadSource::Disk)
+    }
+
+    fn read_from(
+        &self,
+        pieces: Vec<DiskPiece>,
+        source: ReadSource,
+    ) -> Answer<Vec<Result<StagedBytes, ReadError>>> {
         let (promise, read) = answer();
-        self.door.post(DiskCommand::Read(pieces, promise));
+        self.door.post(DiskCommand::Read(pieces, source, promise));
         read
     }
 

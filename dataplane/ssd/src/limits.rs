@@ -68,6 +68,14 @@ pub(crate) const READ_GAP_BYTES: u32 = 16 << 10;
 pub(crate) const READS_IN_FLIGHT: (usize, u64) = (64, 32 << 20);
 /// Longest that a read takes before its caller goes elsewhere.
 pub const READ_DEADLINE: Duration = Duration::from_secs(5);
+/// Bytes of reads that have ended and are kept for promotions, at most...
+pub(crate) const KEPT_READ_BYTES_MAX: u64 = 32 << 20;
+/// ... their number...
+pub(crate) const KEPT_READS_MAX: usize = 1024;
+/// ... and for how long.
+pub(crate) const KEPT_READS_TIME: Duration = Duration::from_secs(1);
+/// Reads under way that are looked at for one that another call can join.
+pub(crate) const SHARED_LOOKS: usize = 16;
 /// How often memory for a read is asked for again.
 pub(crate) const STAGE_LOOK: Duration = Duration::from_millis(1);
 /// Longest wait for the reads of a segment that is to be used again.

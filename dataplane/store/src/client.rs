@@ -36,7 +36,7 @@ use perigee_schemas::{Identity, Status, TenantId};
 use perigee_settings::SettingError;
 use perigee_shard::{Periodic, monotonic};
 use perigee_transfer::{ObjectEngine, ObjectEngineOptions};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Store {
     pub(crate) memory: CallerMemory,
     pub(crate) refusals: Refusals,
     pub(crate) unreachable: Arc<UnreachableOwners>,
+    /// Requests for objects on disks.
+    pub(crate) disk_requests: AtomicU64,
     open: AtomicBool,
     shows_metrics: bool,
     report_interval: Option<Duration>,
@@ -173,7 +175,7 @@ impl Store {
         let heartbeat_notify = Arc::<HeartbeatNotify>::default();
         let at_once = heartbeat_notify.clone();
         let ledger = LedgerKeeper::new(&master, donation.table(), move || at_once.hurry());
-        let disks = Arc::new(Disks::new(master.clone(), donation.clone(), ledger.void()));
+        let disks = Disks::new(master.clone(), donation.clone(), ledger.void(), mover.signal());
         Ok(Self {
             name,
             host_id,
@@ -187,11 +189,12 @@ impl Store {
             mover: Arc::new(mover),
             ledger: Arc::new(ledger),
             heartbeat_notify,
-            disks,
+            disks: Arc::new(disks),
             heartbeat: Mutex::default(),
             memory,
             refusals: Refusals::default(),
             unreachable,
+            disk_requests: AtomicU64::new(0),
             open: AtomicBool::new(true),
             shows_metrics: environment.shows_metrics,
             report_interval: environment.report_interval,

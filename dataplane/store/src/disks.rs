@@ -38,6 +38,7 @@ use crate::donation::Donation;
 use crate::error::StoreError;
 use crate::ledger::VoidCopies;
 use crate::limits::{DISK_CLOSE_WAIT, DISK_LOOK_SOON, DISK_OPEN_WAIT, DISK_STOP};
+use crate::mover::MoverSignal;
 use context::DiskContext;
 use futures_lite::future::block_on;
 use on_thread::OnThread;
@@ -67,6 +68,7 @@ impl Disks {
         master: Arc<MasterClient>,
         donation: Arc<Donation>,
         void: &VoidCopies,
+        mover: Arc<MoverSignal>,
     ) -> Self {
         let context = DiskContext {
             master,
@@ -79,6 +81,8 @@ impl Disks {
             places: Mutex::default(),
             returned: Mutex::default(),
             saving: Saving::default(),
+            promotes: Arc::default(),
+            mover,
             is_left: AtomicBool::new(false),
         };
         Self { context: Arc::new(context), ended: Mutex::default() }
@@ -178,11 +182,6 @@ impl Disks {
         Some(SavedObjects { is_all: saved.is_all && is_well, ..saved })
     }
 
-    /// Reads that they have served.
-    pub(crate) fn reads(&self) -> u64 {
-        self.context.places().iter().map(DiskPlace::reads).sum()
-    }
-
     /// How each disk is, also those that could not be opened.
     pub(crate) fn reports(&self) -> Vec<DiskReport> {
         let now = (!self.context.is_left()).then(Instant::now);
@@ -203,6 +202,11 @@ impl Disks {
     pub(crate) fn note_mounted(&self) {
         self.context.mounts.fetch_add(1, Ordering::AcqRel);
         self.context.signal.notify();
+    }
+
+    /// Whether the master has what is read from disks moved to memory.
+    pub(crate) fn set_promotes(&self, promotes: bool) {
+        self.context.promotes.store(promotes, Ordering::Relaxed);
     }
 
     /// The master has something to be done for the disks.

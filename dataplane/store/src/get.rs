@@ -18,7 +18,9 @@ use perigee_schemas::Status;
 use perigee_schemas::master::UnreadableCopy;
 use perigee_shard::monotonic;
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError};
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// One object, or a part of one, on its way to the caller.
@@ -252,11 +254,19 @@ impl Store {
                 })
             })
             .collect();
+        self.count_disk_requests(jobs.iter().map(|job| job.place));
         // SAFETY: callers of the store keep their pieces valid and unshared for the length of the
         // call.
         let read = unsafe { self.engine.read(&jobs) };
         drop(jobs);
         self.memory.delivered(targets, read)
+    }
+
+    /// Counts the owners of disks among these places.
+    pub(crate) fn count_disk_requests<'a>(&self, places: impl Iterator<Item = &'a ReplicaAddress>) {
+        let on_disks = places.filter(|place| !place.is_in_memory());
+        let owners: BTreeSet<&str> = on_disks.map(|place| &*place.segment.endpoint).collect();
+        self.disk_requests.fetch_add(owners.len() as u64, Ordering::Relaxed);
     }
 
     /// The first `payload_bytes` of the pieces; an error if they have less room, or if there is no

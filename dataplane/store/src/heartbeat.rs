@@ -132,6 +132,10 @@ impl Beat {
                     tracing::info!("The master answers again");
                 }
                 self.mover.set_wanted(pong.has_moves);
+                self.disks.set_promotes(pong.promotes);
+                if pong.promotes {
+                    self.mover.begin();
+                }
                 if pong.has_disk_work {
                     self.disks.notify();
                 }

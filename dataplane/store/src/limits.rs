@@ -10,6 +10,8 @@ pub(crate) const HEARTBEAT_STOP: Duration = Duration::from_secs(1);
 pub(crate) const REMOUNT_PAUSE: Duration = Duration::from_millis(200);
 /// Pause of the mover while the master wants it at work and nothing is to be moved at the moment.
 pub(crate) const MOVER_PAUSE: Duration = Duration::from_millis(5);
+/// The same after it was asked because a disk is read, and there was nothing.
+pub(crate) const ASKED_PAUSE: Duration = Duration::from_millis(20);
 /// Longest a closing client waits for its mover to end.
 pub(crate) const MOVER_STOP: Duration = Duration::from_secs(1);
 /// Moves taken from the master at a time.

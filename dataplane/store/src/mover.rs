@@ -1,18 +1,22 @@
 //! Carries objects out of this client's segments while the master empties them or has tasks for it:
 //! takes moves, copies, tells how it went.
 //! Invariant: a copy is reported as good only if its bytes were read under the checksum of the
-//! object's writer, and the thread runs only from the first time the master has asked for it.
+//! object's writer, and the thread runs only from the first time the master has asked for it, or
+//! has said that it may move what is read from disks.
 #![expect(unsafe_code, reason = "it lends its own memory to the engine")]
 
 use crate::addresses::SegmentAddresses;
 use crate::limits::{
-    MOVE_GROUP_BYTES, MOVER_PAUSE, MOVER_STOP, MOVES_PER_FETCH, REMOUNT_PAUSE, REPORT_TRIES,
+    ASKED_PAUSE, MOVE_GROUP_BYTES, MOVER_PAUSE, MOVER_STOP, MOVES_PER_FETCH, REMOUNT_PAUSE,
+    REPORT_TRIES,
 };
 use crate::unreachable::UnreachableOwners;
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_rpc::{CallError, EndedMove, Location, MasterClient, Moves, ReplySegment};
 use perigee_schemas::Status;
-use perigee_transfer::{ObjectEngine, ReadJob, ReplicaAddress, TransferError, WriteJob};
+use perigee_transfer::{
+    ObjectEngine, PromotionJob, ReadJob, ReplicaAddress, TransferError, WriteJob,
+};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,10 +40,28 @@ struct MoverContext {
     end: Sender<()>,
 }
 
+/// What others tell the thread.
 #[derive(Debug, Default)]
-struct MoverSignal {
-    state: Mutex<MoverState>,
+pub(crate) struct MoverSignal {
+    orders: Mutex<MoverOrders>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct MoverOrders {
+    state: MoverState,
+    /// The master is to be asked once, whatever the state is.
+    is_asked: bool,
+}
+
+/// What the thread is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MoverTurn {
+    /// Rounds until it is to rest.
+    Work,
+    /// One round.
+    Once,
+    End,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,9 +98,13 @@ impl ReplicaMover {
     /// Lets the thread work, or rest until it is needed again.
     pub(crate) fn set_wanted(&self, wanted: bool) {
         let state = if wanted { MoverState::Work } else { MoverState::Rest };
-        if !self.signal.set(state) || !wanted {
-            return;
+        if self.signal.set(state) && wanted {
+            self.begin();
         }
+    }
+
+    /// Starts the thread, which rests until it is needed.
+    pub(crate) fn begin(&self) {
         let carrier = lock(&self.carrier).take();
         if let Some(carrier) = carrier {
             let thread = std::thread::Builder::new().name("perigee-move".to_owned());
@@ -86,6 +112,11 @@ impl ReplicaMover {
                 tracing::warn!(%error, "Objects of this client's segments cannot be moved or copied: no thread");
             }
         }
+    }
+
+    /// What wakes the thread.
+    pub(crate) fn signal(&self) -> Arc<MoverSignal> {
+        self.signal.clone()
     }
 
     /// Tells the thread to end; what it has in hand is left to the master's deadlines.
@@ -106,28 +137,44 @@ impl ReplicaMover {
 impl MoverSignal {
     /// Changes the state unless it is `Stop`; whether it is now the wanted one.
     fn set(&self, state: MoverState) -> bool {
-        let mut now = lock(&self.state);
-        if *now == MoverState::Stop {
+        let mut orders = lock(&self.orders);
+        if orders.state == MoverState::Stop {
             return false;
         }
-        *now = state;
-        drop(now);
+        orders.state = state;
+        drop(orders);
         self.changed.notify_all();
         true
     }
 
-    /// Waits until there is work; false when the end has come.
-    fn wait_for_work(&self) -> bool {
-        let state = lock(&self.state);
-        let state = self.changed.wait_while(state, |state| *state == MoverState::Rest);
-        *state.unwrap_or_else(PoisonError::into_inner) == MoverState::Work
+    /// Has the master asked once whether there is something to move.
+    pub(crate) fn ask(&self) {
+        let was_asked = std::mem::replace(&mut lock(&self.orders).is_asked, true);
+        if !was_asked {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until there is work.
+    fn wait_for_work(&self) -> MoverTurn {
+        let orders = lock(&self.orders);
+        let is_idle =
+            |orders: &mut MoverOrders| orders.state == MoverState::Rest && !orders.is_asked;
+        let orders = self.changed.wait_while(orders, is_idle);
+        let mut orders = orders.unwrap_or_else(PoisonError::into_inner);
+        orders.is_asked = false;
+        match orders.state {
+            MoverState::Rest => MoverTurn::Once,
+            MoverState::Work => MoverTurn::Work,
+            MoverState::Stop => MoverTurn::End,
+        }
     }
 
     /// Waits a while, but not beyond the end.
     fn pause(&self, pause: Duration) {
-        let state = lock(&self.state);
-        let waited =
-            self.changed.wait_timeout_while(state, pause, |state| *state != MoverState::Stop);
+        let orders = lock(&self.orders);
+        let goes_on = |orders: &mut MoverOrders| orders.state != MoverState::Stop;
+        let waited = self.changed.wait_timeout_while(orders, pause, goes_on);
         drop(waited);
     }
 }
@@ -136,10 +183,16 @@ impl MoverContext {
     fn run(self) {
         tracing::info!("The master has objects of this client moved or copied");
         let mut arena = Vec::new();
-        while self.signal.wait_for_work() {
+        loop {
+            let turn = self.signal.wait_for_work();
+            if turn == MoverTurn::End {
+                break;
+            }
             match self.round(&mut arena) {
+                Ok(0) if turn == MoverTurn::Once => self.signal.pause(ASKED_PAUSE),
                 Ok(0) => self.signal.pause(MOVER_PAUSE),
-                Ok(_) => {}
+                // There may be more.
+                Ok(_) => self.signal.ask(),
                 Err(error) => {
                     tracing::debug!(%error, "No moves could be taken");
                     self.signal.pause(REMOUNT_PAUSE);
@@ -153,8 +206,15 @@ impl MoverContext {
     /// Takes some moves and carries them out; returns how many.
     fn round(&self, arena: &mut Vec<u8>) -> Result<usize, CallError> {
         let moves = self.master.fetch_moves(MOVES_PER_FETCH)?;
-        let mut carried = self.unpack(moves);
-        let count = carried.len();
+        let moved = self.unpack(moves);
+        let count = moved.len();
+        let is_promoted = |one: &MovedObject| self.engine.has_disk_of(&one.source);
+        let (mut promoted, mut carried): (Vec<_>, Vec<_>) =
+            moved.into_iter().partition(is_promoted);
+        if !promoted.is_empty() {
+            self.promote(&mut promoted);
+            self.report(&promoted);
+        }
         while !carried.is_empty() {
             let rest = carried.split_off(group_len(&carried));
             debug_assert!(!carried.is_empty(), "each step carries some");
@@ -187,6 +247,22 @@ impl MoverContext {
             };
         let columns = moves.keys.into_iter().zip(moves.checksum).zip(moves.places);
         columns.map(|((key, checksum), places)| one((key, checksum, places))).collect()
+    }
+
+    /// Brings objects from disks of this process to their new places.
+    fn promote(&self, group: &mut [MovedObject]) {
+        let jobs: Vec<PromotionJob<'_>> = group
+            .iter()
+            .map(|MovedObject { source, target, checksum, .. }| {
+                let checksum = *checksum;
+                PromotionJob { source, target, checksum }
+            })
+            .collect();
+        let promoted = self.engine.promote(&jobs);
+        assert_eq!(promoted.len(), group.len(), "one outcome per object");
+        for (one, outcome) in group.iter_mut().zip(promoted) {
+            one.outcome = self.noted(&one.target, outcome);
+        }
     }
 
     /// Reads objects into memory of this thread, checks them, and writes them to their new places.

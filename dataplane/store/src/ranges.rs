@@ -153,6 +153,7 @@ impl Store {
                 })
             })
             .collect();
+        self.count_disk_requests(jobs.iter().map(|job| job.place));
         // SAFETY: callers of the store keep their targets valid and unshared for the length of the
         // call.
         let read = unsafe { self.engine.read_ranges(&jobs) };

@@ -8,6 +8,7 @@ mod disk_jobs;
 mod far;
 mod job;
 mod outcome;
+mod promotion;
 mod rail_batch;
 mod rail_job;
 mod rail_route;
@@ -15,6 +16,7 @@ mod shard_client;
 mod tcp_route;
 
 pub use job::{ReadJob, WriteJob};
+pub use promotion::PromotionJob;
 pub use shard_client::{SegmentClient, SubmittedJobs};
 
 use crate::activity::record_copy;
@@ -37,6 +39,7 @@ use perigee_rdma::Rdma;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::{Direction, Identity, Route};
 use perigee_shard::{Congestion, monotonic, poll_interruption};
+use promotion::Promoter;
 use std::sync::Arc;
 use std::time::Duration;
 use tcp_route::TcpRoute;
@@ -96,6 +99,18 @@ impl ObjectEngine {
     /// The pieces must be valid for reads and unchanged until the call returns.
     pub unsafe fn write(&self, jobs: &[WriteJob<'_>]) -> Outcome<u32> {
         self.carry_out(jobs)
+    }
+
+    /// Whether a place lies on a disk of this process.
+    pub fn has_disk_of(&self, place: &ReplicaAddress) -> bool {
+        !place.is_in_memory() && self.own.disk(place.segment.id).is_some()
+    }
+
+    /// Copies objects from disks of this process to other places.
+    pub fn promote(&self, jobs: &[PromotionJob<'_>]) -> Outcome<()> {
+        // SAFETY: what was read stays as it is until it was written.
+        let write = |writes: &[WriteJob<'_>]| unsafe { self.write(writes) };
+        Promoter { own: &self.own, write }.promote(jobs)
     }
 
     /// Reads objects whole and checks them.

@@ -18,7 +18,8 @@ mod segments;
 mod server;
 
 pub use engine::{
-    ObjectEngine, ObjectEngineOptions, ReadJob, SegmentClient, SubmittedJobs, WriteJob,
+    ObjectEngine, ObjectEngineOptions, PromotionJob, ReadJob, SegmentClient, SubmittedJobs,
+    WriteJob,
 };
 pub use error::TransferError;
 pub use extent::holds;

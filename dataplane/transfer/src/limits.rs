@@ -50,3 +50,6 @@ pub(crate) const OWN_DISK_CALL_BYTES: u64 = 1 << 20;
 /// Bytes that a call has asked of a disk of its own process and not yet copied: twice what a disk
 /// reads at once, which ends what it reads in an order of its own.
 pub(crate) const OWN_DISK_ASKED_BYTES: u64 = 64 << 20;
+/// Bytes that are brought from disks to memory together: until they are copied they have memory
+/// that clients read through, too.
+pub(crate) const PROMOTED_BYTES: u64 = 8 << 20;

@@ -5443,6 +5443,7 @@ impl<'a> PingReply<'a> {
   pub const VT_SHARED_PATH: ::flatbuffers::VOffsetT = 12;
   pub const VT_SHARED_CLUSTER: ::flatbuffers::VOffsetT = 14;
   pub const VT_SHARED_BYTES: ::flatbuffers::VOffsetT = 16;
+  pub const VT_PROMOTES: ::flatbuffers::VOffsetT = 18;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -5458,6 +5459,7 @@ impl<'a> PingReply<'a> {
     builder.add_epoch(args.epoch);
     if let Some(x) = args.shared_cluster { builder.add_shared_cluster(x); }
     if let Some(x) = args.shared_path { builder.add_shared_path(x); }
+    builder.add_promotes(args.promotes);
     builder.add_has_disk_work(args.has_disk_work);
     builder.add_has_moves(args.has_moves);
     builder.add_state(args.state);
@@ -5520,6 +5522,14 @@ impl<'a> PingReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(PingReply::VT_SHARED_BYTES, Some(0)).unwrap()}
   }
+  /// Objects that are read from disks may be moved to memory: their owner asks for moves as soon as its disks are read.
+  #[inline]
+  pub fn promotes(&self) -> bool {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<bool>(PingReply::VT_PROMOTES, Some(false)).unwrap()}
+  }
 }
 
 impl ::flatbuffers::Verifiable for PingReply<'_> {
@@ -5535,6 +5545,7 @@ impl ::flatbuffers::Verifiable for PingReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("shared_path", Self::VT_SHARED_PATH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("shared_cluster", Self::VT_SHARED_CLUSTER, false)?
      .visit_field::<u64>("shared_bytes", Self::VT_SHARED_BYTES, false)?
+     .visit_field::<bool>("promotes", Self::VT_PROMOTES, false)?
      .finish();
     Ok(())
   }
@@ -5547,6 +5558,7 @@ pub struct PingReplyArgs<'a> {
     pub shared_path: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub shared_cluster: Option<::flatbuffers::WIPOffset<&'a str>>,
     pub shared_bytes: u64,
+    pub promotes: bool,
 }
 impl<'a> Default for PingReplyArgs<'a> {
   #[inline]
@@ -5559,6 +5571,7 @@ impl<'a> Default for PingReplyArgs<'a> {
       shared_path: None,
       shared_cluster: None,
       shared_bytes: 0,
+      promotes: false,
     }
   }
 }
@@ -5597,6 +5610,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> PingReplyBuilder<'a, 'b, A> {
     self.fbb_.push_slot::<u64>(PingReply::VT_SHARED_BYTES, shared_bytes, 0);
   }
   #[inline]
+  pub fn add_promotes(&mut self, promotes: bool) {
+    self.fbb_.push_slot::<bool>(PingReply::VT_PROMOTES, promotes, false);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> PingReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     PingReplyBuilder {
@@ -5621,6 +5638,7 @@ impl ::core::fmt::Debug for PingReply<'_> {
       ds.field("shared_path", &self.shared_path());
       ds.field("shared_cluster", &self.shared_cluster());
       ds.field("shared_bytes", &self.shared_bytes());
+      ds.field("promotes", &self.promotes());
       ds.finish()
   }
 }

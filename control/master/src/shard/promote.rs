@@ -38,7 +38,7 @@ impl KeyShard {
             return;
         };
         for (at, key) in keys.iter().enumerate().filter(|(at, _)| exists[*at] == 1) {
-            // A record that stays packed costs less than one that was unpacked in vain.
+            // A record that stays packed costs less than an object that stays where it is.
             if self.is_promoting_enough(queue_limit) || !self.has_room_to_promote() {
                 return;
             }

@@ -60,6 +60,23 @@ pub(super) const FAMILIES: &[Family] = &[
         .ours()
         .of_client(),
     Family::counter(
+        "perigee_disk_joined_reads_total",
+        "reads",
+        "Those of them whose bytes another read under way has brought",
+    )
+    .labelled(PATH)
+    .ours()
+    .of_client(),
+    Family::counter(
+        "perigee_disk_promotions_total",
+        "objects",
+        "Objects that were copied from a disk to memory, by whose read brought their bytes: \
+         `client`, that of a client, or `own`",
+    )
+    .labelled(&["path", "read"])
+    .ours()
+    .of_client(),
+    Family::counter(
         "perigee_disk_voided_copies_total",
         "copies",
         "Copies on a disk that were made void",

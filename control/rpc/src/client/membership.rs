@@ -23,6 +23,8 @@ pub struct Pong {
     /// Objects are to be written to this client's disks, or copies there are void: fetch demotions
     /// and tombstones.
     pub has_disk_work: bool,
+    /// What is read from disks may be moved to memory: moves may wait as soon as a disk is read.
+    pub promotes: bool,
     /// The master's life; a new number is a restarted master.
     pub epoch: u64,
 }
@@ -121,6 +123,7 @@ impl MasterClient {
                 must_mount: reply.state() != 0,
                 has_moves: reply.has_moves(),
                 has_disk_work: reply.has_disk_work(),
+                promotes: reply.promotes(),
                 epoch: reply.epoch(),
             })
         })

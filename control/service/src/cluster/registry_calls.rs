@@ -19,6 +19,8 @@ pub(crate) struct PingAnswer {
     pub(crate) has_moves: bool,
     /// The client is to ask for demotions and tombstones.
     pub(crate) has_disk_work: bool,
+    /// What is read from its disks may be moved to memory.
+    pub(crate) promotes: bool,
 }
 
 /// The client's segments, as its heartbeat reports them.
@@ -126,6 +128,7 @@ impl<E: Environment> ControlShard<E> {
                 must_mount: state != ClientState::Ok,
                 has_moves: registry.has_moves(client.0),
                 has_disk_work: false,
+                promotes: false,
             };
             (pong, registry.has_disks(client.0))
         };
@@ -133,6 +136,7 @@ impl<E: Environment> ControlShard<E> {
         if has_disks {
             let (has_work, has_moves) = self.disk_work(client).await;
             pong.has_disk_work = has_work;
+            pong.promotes = self.keys.borrow().promotes();
             pong.has_moves |= has_moves;
         }
         self.confirm_segments(client).await;

@@ -122,6 +122,7 @@ pub(super) async fn ping<E: Environment>(
         epoch: shard.epoch,
         has_moves: pong.is_some_and(|pong| pong.has_moves),
         has_disk_work: pong.is_some_and(|pong| pong.has_disk_work),
+        promotes: pong.is_some_and(|pong| pong.promotes),
         shared_path: shared.map(|shared| builder.create_string(&shared.path)),
         shared_cluster: shared.map(|shared| builder.create_string(&shared.cluster)),
         shared_bytes: shared.map_or(0, |shared| shared.bytes),

@@ -188,9 +188,10 @@ impl StoreClient {
         self.call(py, || NOT_OPEN, |session| session.store().unmount_disks(grace_ms).code())
     }
 
-    /// Returns how many reads this client's disks have served; 0 without disks.
+    /// Returns how often this client has asked owners of disks for objects; one for each owner in a
+    /// call.
     fn get_offload_rpc_read_count(&self, py: Python<'_>) -> u64 {
-        self.call(py, || 0, |session| session.store().disk_reads())
+        self.call(py, || 0, |session| session.store().disk_requests())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::error::{ListError, ReadError, WriteError};
 use super::listing::{ListCursor, ListedPage};
+use super::shared_reads::ReadSource;
 use crate::answer::AnswerPromise;
 use crate::log::NewObject;
 use crate::source::ImageSource;
@@ -47,7 +48,7 @@ pub(super) type ListPromise = AnswerPromise<Result<ListedPage, ListError>>;
 pub(super) enum DiskCommand {
     Write(Vec<Outgoing>, WritePromise),
     Bury(Vec<VoidCopy>, VoidPromise),
-    Read(Vec<DiskPiece>, ReadPromise),
+    Read(Vec<DiskPiece>, ReadSource, ReadPromise),
     List(Option<ListCursor>, ListPromise),
     RemoveAll(VoidPromise),
     Close(Option<AnswerPromise<()>>),

@@ -12,6 +12,7 @@ use super::folder::{DiskFolder, FileOf};
 use super::health::HealthRecord;
 use super::listing::Listing;
 use super::registered_stages::RegisteredStages;
+use super::shared_reads::SharedReads;
 use super::status::{DiskCells, count};
 use super::tombstone_queue::TombstoneQueue;
 use super::write_queue::WriteQueue;
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) struct DiskDriver<E: Environment> {
@@ -38,6 +39,8 @@ pub(super) struct DiskDriver<E: Environment> {
     pub(super) stages: Arc<StagePool>,
     registered: RegisteredStages,
     pub(super) flow: Flow,
+    pub(super) shared: SharedReads,
+    pub(super) promotes: Arc<AtomicBool>,
     /// Rung when anything that the writer waits for has changed.
     pub(super) changes: ChangeNotify,
     pub(super) queue: RefCell<WriteQueue>,
@@ -68,7 +71,7 @@ impl<E: Environment> DiskDriver<E> {
         folder: Rc<DiskFolder<E>>,
         (log, key): (Log, Option<LogKey>),
         stages: Arc<StagePool>,
-        on_event: OnDiskEvent,
+        (on_event, promotes): (OnDiskEvent, Arc<AtomicBool>),
     ) -> Rc<Self> {
         let driver = Rc::new(Self {
             environment: environment.clone(),
@@ -78,6 +81,8 @@ impl<E: Environment> DiskDriver<E> {
             key,
             stages,
             flow: Flow::default(),
+            shared: SharedReads::default(),
+            promotes,
             changes: ChangeNotify::default(),
             queue: RefCell::default(),
             tombstones: RefCell::default(),
@@ -110,7 +115,9 @@ impl<E: Environment> DiskDriver<E> {
         match command {
             DiskCommand::Write(objects, promise) => self.take_write(objects, promise),
             DiskCommand::Bury(copies, promise) => self.take_burial(&copies, promise),
-            DiskCommand::Read(pieces, promise) => return self.take_read(&pieces, promise),
+            DiskCommand::Read(pieces, source, promise) => {
+                return self.take_read(pieces, source, promise);
+            }
             DiskCommand::List(from, promise) => return self.take_list(from, promise),
             DiskCommand::RemoveAll(promise) if self.is_closing() => {
                 promise.give(Err(WriteError::Log(crate::log::LogError::Closed)));
@@ -177,6 +184,10 @@ impl<E: Environment> DiskDriver<E> {
         );
     }
 
+    pub(super) fn tell(&self, event: DiskEvent) {
+        (self.on_event)(event);
+    }
+
     pub(super) fn note_written(&self) {
         self.health.borrow_mut().note_write();
         self.publish();
@@ -205,7 +216,7 @@ impl<E: Environment> DiskDriver<E> {
         };
         self.cells.must_reopen.store(must_reopen, Ordering::Relaxed);
         if self.cells.set_state(state.clone()) {
-            (self.on_event)(DiskEvent::State(state));
+            self.tell(DiskEvent::State(state));
         }
         let log = self.log.borrow();
         let segment_bytes = u64::from(log.superblock().segment_bytes);
@@ -219,7 +230,7 @@ impl<E: Environment> DiskDriver<E> {
         self.publish();
         let oldest = self.log.borrow().oldest();
         self.cells.set_oldest(oldest);
-        (self.on_event)(DiskEvent::Recycled { oldest });
+        self.tell(DiskEvent::Recycled { oldest });
     }
 
     /// Looks now and then whether an operation hangs, until the disk has ended.
@@ -238,6 +249,7 @@ impl<E: Environment> DiskDriver<E> {
             }
             self.health.borrow_mut().note_stall(all, reads);
             self.watch_listing();
+            self.shared.forget_old(now);
             self.publish();
         }
     }

@@ -14,6 +14,8 @@ pub enum DiskEvent {
         /// The first segment that can be read.
         oldest: u32,
     },
+    /// Objects are being read that may be wanted in memory.
+    Read,
     /// Its state has changed.
     State(DiskState),
 }

@@ -133,8 +133,8 @@ fn begin<E: Environment>(
         "The disk is open{}",
         if folder.direct { "" } else { "; its file system takes no O_DIRECT, so the page cache is used" }
     );
-    let on_event = options.on_event.clone();
-    let driver = DiskDriver::new(environment, folder, (log, key), stages, on_event);
+    let heard = (options.on_event.clone(), options.promotes.clone());
+    let driver = DiskDriver::new(environment, folder, (log, key), stages, heard);
     let cells: Arc<DiskCells> = driver.cells.clone();
     let name = environment.keep(driver.clone());
     environment.spawn(driver.clone().watch());

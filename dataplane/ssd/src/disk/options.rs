@@ -6,6 +6,8 @@ use crate::storage_key::StorageKey;
 use perigee_schemas::Identity;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Which folder of its path a disk has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,9 @@ pub struct DiskOptions {
     /// What its objects are encrypted with; none to write them as they are. A folder that is there
     /// is opened with its own key only.
     pub key: Option<StorageKey>,
+    /// Whether what is read is wanted in memory now and then: what was read last is kept for that,
+    /// and its user hears of reads. May change at any time.
+    pub promotes: Arc<AtomicBool>,
     /// Hears of changes.
     pub on_event: OnDiskEvent,
 }

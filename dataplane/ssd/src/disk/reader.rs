@@ -1,20 +1,15 @@
-//! Reads: pieces of images become few reads of the file, all under way at once.
-//! Invariant: a piece is handed out only if its segment was the same from before the read to after
-//! it, and its guard lies there as it must.
+//! Reads of blocks of the files, all of a call under way at once.
+//! Invariant: a segment is not used again from before a read of it to after it.
 
-use super::change_notify::ChangeNotify;
-use super::command::{DiskPiece, ReadPromise};
 use super::driver::DiskDriver;
 use super::error::ReadError;
 use super::file_use::FileUse;
-use super::span::{BlockSpan, SpanReading, merge};
-use super::status::count;
-use crate::limits::{READ_BYTES_MAX, READ_DEADLINE, STAGE_BYTES_MAX, STAGE_LEFT_BYTES, STAGE_LOOK};
+use super::span::{BlockSpan, SpanReading};
+use crate::limits::{READ_BYTES_MAX, STAGE_BYTES_MAX, STAGE_LEFT_BYTES, STAGE_LOOK};
 use crate::recovery::ReadAt;
-use crate::stage::{PooledStage, StagePool, StagedBytes};
+use crate::stage::{PooledStage, StagePool};
 use perigee_schemas::disk_address::DiskAddress;
-use perigee_schemas::extent::GENERATION_BYTES;
-use perigee_shard::{Environment, File, at_most};
+use perigee_shard::{Environment, File};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,58 +29,6 @@ impl<E: Environment> Drop for Hold<E> {
 }
 
 impl<E: Environment> DiskDriver<E> {
-    pub(super) fn take_read(self: &Rc<Self>, pieces: &[DiskPiece], promise: ReadPromise) {
-        if !self.takes_reads() {
-            let error = ReadError::State(self.cells.state());
-            promise.give(pieces.iter().map(|_| Err(error.clone())).collect());
-            return;
-        }
-        let (mut spans, mut holds) = (Vec::new(), Vec::new());
-        let mut place = |address, bytes| {
-            let (span, hold) = self.span(address, bytes)?;
-            spans.push(span);
-            holds.push(hold);
-            Some(span)
-        };
-        let placed: Vec<_> = pieces
-            .iter()
-            .map(|piece| {
-                let own = place(piece.address, piece.bytes)?;
-                let guard = match piece.guard {
-                    Some((word, _)) => Some(place(word, GENERATION_BYTES as u32)?),
-                    None => None,
-                };
-                Some((own, guard))
-            })
-            .collect();
-        debug_assert_eq!(spans.len(), holds.len(), "what is read stays until it was read");
-        let changes = Rc::new(ChangeNotify::default());
-        let readings = merge(spans).into_iter().map(|span| {
-            let cipher = self.cipher(span.sequence);
-            debug_assert!(cipher.is_ok(), "a segment that is held has its key");
-            let error = cipher.as_ref().err().map(|_| ReadError::Gone);
-            let reading = SpanReading::of(span, cipher.ok().flatten(), &changes);
-            *reading.error.borrow_mut() = error;
-            Rc::new(reading)
-        });
-        let readings: Vec<_> = readings.collect();
-        let end = self.now() + READ_DEADLINE;
-        let (driver, begun) = (self.clone(), readings.clone());
-        self.environment.spawn(async move { driver.begin_readings(&begun, holds, end).await });
-        let (driver, pieces) = (self.clone(), pieces.to_vec());
-        self.environment.spawn(async move {
-            let is_over = || readings.iter().all(|reading| reading.is_over()).then_some(());
-            let waiting = changes.until(is_over);
-            let _ = at_most(&driver.environment, READ_DEADLINE, waiting).await;
-            let results = pieces.iter().zip(placed);
-            let results = results.map(|(piece, placed)| finish(piece, placed, &readings));
-            let results: Vec<_> = results.collect();
-            debug_assert_eq!(results.len(), pieces.len(), "one result per piece");
-            driver.count_reads(&pieces, &results);
-            promise.give(results);
-        });
-    }
-
     /// The blocks that have these bytes, and a hold on their segment.
     pub(super) fn span(
         self: &Rc<Self>,
@@ -174,13 +117,16 @@ impl<E: Environment> DiskDriver<E> {
         }
     }
 
-    fn end_reading(&self, reading: &SpanReading, result: Result<(u32, u32), ReadError>) {
+    fn end_reading(&self, reading: &Rc<SpanReading>, result: Result<(u32, u32), ReadError>) {
         match result.map(|(start, bytes)| reading.take_blocks(start, bytes)) {
             Ok(0) => {}
             Ok(blocks) => self.note_forged(reading.span.slot, blocks),
-            Err(error) => *reading.error.borrow_mut() = Some(error),
+            Err(error) => reading.fail(error),
         }
-        reading.changes.notify();
+        if reading.is_over() {
+            self.shared.note_end(reading, self.promotes(), self.now());
+        }
+        reading.notify();
     }
 
     /// Memory for all spans of a call, for which it waits as long as its caller does, and in line:
@@ -200,42 +146,13 @@ impl<E: Environment> DiskDriver<E> {
             {
                 return Ok(stages);
             }
+            if place.is_first() && self.shared.forget_one() {
+                continue;
+            }
             if self.now() >= end {
                 return Err(ReadError::Crowded);
             }
             self.environment.sleep(STAGE_LOOK).await;
         }
     }
-
-    fn count_reads(&self, pieces: &[DiskPiece], results: &[Result<StagedBytes, ReadError>]) {
-        let read = pieces.iter().zip(results).filter(|(_, result)| result.is_ok());
-        let (mut count_read, mut bytes) = (0, 0);
-        for (piece, _) in read {
-            count_read += 1;
-            bytes += u64::from(piece.bytes);
-        }
-        count(&self.cells.counters.read_pieces, count_read);
-        count(&self.cells.counters.read_bytes, bytes);
-    }
-}
-
-/// What has become of a piece.
-fn finish(
-    piece: &DiskPiece,
-    placed: Option<(BlockSpan, Option<BlockSpan>)>,
-    readings: &[Rc<SpanReading>],
-) -> Result<StagedBytes, ReadError> {
-    let (own, guard) = placed.ok_or(ReadError::Gone)?;
-    let find = |span: &BlockSpan| {
-        let found = readings.iter().find(|reading| reading.has(span)).ok_or(ReadError::Gone)?;
-        if found.is_over() { Ok(found) } else { Err(ReadError::Late) }
-    };
-    let bytes = find(&own)?.bytes(piece.address, piece.bytes)?;
-    if let (Some(span), Some((word, value))) = (guard, piece.guard) {
-        let found = find(&span)?.bytes(word, GENERATION_BYTES as u32)?;
-        if found.as_slice() != value.to_le_bytes() {
-            return Err(ReadError::Gone);
-        }
-    }
-    Ok(bytes)
 }

@@ -23,6 +23,10 @@ pub(super) struct BlockSpan {
 }
 
 impl BlockSpan {
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.end - self.start)
+    }
+
     /// Whether `other`, which begins no earlier, is read with it.
     fn takes(&self, other: &Self) -> bool {
         let is_near = other.start <= self.end.saturating_add(READ_GAP_BYTES);
@@ -57,9 +61,9 @@ pub(super) struct SpanReading {
     /// Blocks of the segment that do not verify.
     forged: RefCell<Vec<u32>>,
     pub(super) left: Cell<u32>,
-    pub(super) error: RefCell<Option<ReadError>>,
-    /// Rung when it is over.
-    pub(super) changes: Rc<ChangeNotify>,
+    error: RefCell<Option<ReadError>>,
+    /// Notified when it is over: the call that has begun it, and those that have joined.
+    listeners: RefCell<Vec<Rc<ChangeNotify>>>,
 }
 
 impl SpanReading {
@@ -78,8 +82,29 @@ impl SpanReading {
             forged: RefCell::default(),
             left: Cell::new(span.end - span.start),
             error: RefCell::default(),
-            changes: changes.clone(),
+            listeners: RefCell::new(vec![changes.clone()]),
         }
+    }
+
+    /// Another call waits for it, too.
+    pub(super) fn listen(&self, changes: &Rc<ChangeNotify>) {
+        self.listeners.borrow_mut().push(changes.clone());
+    }
+
+    /// Something of it is over.
+    pub(super) fn notify(&self) {
+        self.listeners.borrow().iter().for_each(|changes| changes.notify());
+        if self.is_over() {
+            self.listeners.take();
+        }
+    }
+
+    pub(super) fn fail(&self, error: ReadError) {
+        *self.error.borrow_mut() = Some(error);
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.borrow().is_some()
     }
 
     pub(super) fn has(&self, span: &BlockSpan) -> bool {

@@ -39,10 +39,16 @@ pub struct DiskCounters {
     pub image_bytes: u64,
     /// All bytes that were written.
     pub written_bytes: u64,
-    /// Pieces that were read.
+    /// Pieces that were read, not for promotions.
     pub read_pieces: u64,
+    /// Those of them whose bytes a read of another call has brought.
+    pub joined_pieces: u64,
     /// Their bytes.
     pub read_bytes: u64,
+    /// Objects to be promoted that were read for that.
+    pub promotions_read: u64,
+    /// The same whose bytes a read for a client has brought.
+    pub promotions_joined: u64,
     /// Copies that were made void.
     pub buried: u64,
     /// Operations that failed.
@@ -63,7 +69,18 @@ macro_rules! cells {
     };
 }
 
-cells!(written_objects, image_bytes, written_bytes, read_pieces, read_bytes, buried, errors);
+cells!(
+    written_objects,
+    image_bytes,
+    written_bytes,
+    read_pieces,
+    joined_pieces,
+    read_bytes,
+    promotions_read,
+    promotions_joined,
+    buried,
+    errors
+);
 
 /// Adds to a counter.
 pub(super) fn count(cell: &AtomicU64, more: u64) {

@@ -12,6 +12,7 @@ use perigee_ssd::{
     OpenedDisk, Outgoing, ReadError, StorageKey, image,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) struct Host {
     stop: std::sync::mpsc::Sender<()>,
     memory: Arc<Segment>,
     pub(crate) events: Arc<Mutex<Vec<DiskEvent>>>,
+    /// Whether what its disks read is wanted in memory.
+    pub(crate) promotes: Arc<AtomicBool>,
     /// What its disks are encrypted with.
     pub(crate) key: Option<StorageKey>,
 }
@@ -40,7 +43,7 @@ impl Host {
         let memory = Segment::create(64 * MIB, &SegmentOptions::default()).unwrap();
         memory.populate(0, 64 * MIB).unwrap();
         let (shard, memory) = (Some(shard.unwrap()), Arc::new(memory));
-        Self { shard, stop, memory, events: Arc::default(), key: None }
+        Self { shard, stop, memory, events: Arc::default(), promotes: Arc::default(), key: None }
     }
 
     pub(crate) fn with_key(byte: u8) -> Self {
@@ -59,8 +62,21 @@ impl Host {
             segment_bytes: 0,
             cluster: "tests".to_owned(),
             key: self.key.clone(),
+            promotes: self.promotes.clone(),
             on_event: Arc::new(move |event| events.lock().unwrap().push(event)),
         }
+    }
+
+    /// Does what posts to the disks while their shard does nothing: all of it comes at once.
+    pub(crate) fn at_once<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let mailbox = self.shard.as_ref().unwrap().mailbox();
+        mailbox.post(Box::new(move |_: &ShardEnvironment| {
+            let _ = held.recv_timeout(LONG);
+        }));
+        let done = work();
+        drop(release);
+        done
     }
 
     pub(crate) fn try_open(&self, options: DiskOptions) -> Result<OpenedDisk, OpenError> {

@@ -5,6 +5,7 @@ mod encrypted;
 mod file_systems;
 mod folder;
 mod host;
+mod joined;
 mod kills;
 mod listing;
 mod shared;

@@ -10,6 +10,7 @@ use perigee_metrics::DiskNumbers;
 use perigee_rpc::{MountForm, SegmentOffer};
 use perigee_schemas::{SegmentKind, Status};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 impl Store {
@@ -144,9 +145,10 @@ impl Store {
         }
     }
 
-    /// Reads that this client's disks have served.
-    pub fn disk_reads(&self) -> u64 {
-        self.disks.reads()
+    /// How often calls of this client have asked owners of disks, itself among them, for objects
+    /// that lie there: one for each owner in a step of a call.
+    pub fn disk_requests(&self) -> u64 {
+        self.disk_requests.load(Ordering::Relaxed)
     }
 
     /// What each disk of this client has done, and how it is.

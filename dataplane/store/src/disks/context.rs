@@ -5,6 +5,7 @@ use super::saving::Saving;
 use super::signal::DiskSignal;
 use crate::donation::Donation;
 use crate::ledger::VoidCopies;
+use crate::mover::MoverSignal;
 use perigee_rpc::MasterClient;
 use perigee_schemas::Identity;
 use perigee_ssd::Disk;
@@ -33,6 +34,10 @@ pub(super) struct DiskContext {
     pub(super) returned: Mutex<Vec<OwnedDisk>>,
     /// What the disks get before the process ends.
     pub(super) saving: Saving,
+    /// Whether the master has what is read from disks moved to memory.
+    pub(super) promotes: Arc<AtomicBool>,
+    /// Asks for what is to be moved.
+    pub(super) mover: Arc<MoverSignal>,
     /// The user or the master wants no disks: none that has failed is tried again.
     pub(super) is_left: AtomicBool,
 }

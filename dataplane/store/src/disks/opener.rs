@@ -15,7 +15,7 @@ use crate::limits::{ADOPTED_DISKS_MAX, DISK_LOOK, DISK_LOOK_SOON, DISK_OPEN_WAIT
 use perigee_activity::DiskPage;
 use perigee_rpc::SegmentOffer;
 use perigee_schemas::Status;
-use perigee_ssd::{DiskOptions, FolderChoice, OpenedDisk, Unanswered};
+use perigee_ssd::{DiskEvent, DiskOptions, FolderChoice, OpenedDisk, Unanswered};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ impl Opener {
     }
 
     fn options(&self, place: &DiskPlace) -> DiskOptions {
-        let signal = self.context.signal.clone();
+        let (signal, mover) = (self.context.signal.clone(), self.context.mover.clone());
         let shared = self.shared.as_ref().filter(|_| place.is_for != PlaceUse::Named);
         let bytes_of_all = shared.map_or(0, |shared| shared.bytes_of_all);
         let (path, folder) = match (place.is_for, shared) {
@@ -81,7 +81,11 @@ impl Opener {
             segment_bytes: self.settings.segment_bytes,
             cluster: shared.map_or(&self.settings.cluster, |shared| &shared.cluster).clone(),
             key: self.settings.key.clone(),
-            on_event: Arc::new(move |_| signal.notify()),
+            promotes: self.context.promotes.clone(),
+            on_event: Arc::new(move |event| match event {
+                DiskEvent::Read => mover.ask(),
+                _ => signal.notify(),
+            }),
         }
     }
 

@@ -37,8 +37,6 @@ pub(super) struct DiskPlace {
     pub(super) reason: String,
     /// What it lay on when it was open last.
     mount_point: Option<PathBuf>,
-    /// What disks here have served before the one that is open.
-    earlier_reads: u64,
 }
 
 /// What has become of the disk.
@@ -114,7 +112,6 @@ impl DiskPlace {
             folder: None,
             reason: String::new(),
             mount_point: None,
-            earlier_reads: 0,
         }
     }
 
@@ -177,7 +174,6 @@ impl DiskPlace {
         }
         let OpenDisk { disk, shard, trial, .. } = open;
         let status = disk.status();
-        self.earlier_reads += status.counters.read_pieces;
         self.reason = status.state.reason;
         // With a trial the failure was counted when writes had ended.
         if !matches!(trial, Trial::Passed) {
@@ -221,12 +217,6 @@ impl DiskPlace {
     pub(super) fn is_in_passing(&self) -> bool {
         matches!(self.stage, PlaceStage::Opening(_) | PlaceStage::Closing(_))
             || self.open().is_some_and(|open| matches!(open.trial, Trial::UnderWay(_)))
-    }
-
-    /// Reads that disks here have served.
-    pub(super) fn reads(&self) -> u64 {
-        let now = self.open().map_or(0, |open| open.disk.status().counters.read_pieces);
-        self.earlier_reads + now
     }
 
     /// How the disk is, for the master and for people, and when it is tried again.
@@ -292,6 +282,9 @@ impl DiskPlace {
             object_bytes: counters.image_bytes,
             written_bytes: counters.written_bytes,
             reads: counters.read_pieces,
+            joined_reads: counters.joined_pieces,
+            promotions_read: counters.promotions_read,
+            promotions_joined: counters.promotions_joined,
             read_bytes: counters.read_bytes,
             voided: counters.buried,
             errors: counters.errors,

@@ -90,8 +90,8 @@ fn what_memory_has_no_room_for_is_read_from_the_disk() {
             assert_eq!(get(client, &key(number)).unwrap(), data(number, OBJECT_BYTES), "{number}");
         }
     }
-    assert!(store.disk_reads() >= on_disk as u64);
-    assert_eq!(other.disk_reads(), 0);
+    assert!(store.disk_requests() >= on_disk as u64);
+    assert!(other.disk_requests() >= on_disk as u64, "also of disks of others");
 }
 
 #[test]
@@ -103,8 +103,10 @@ fn an_owner_reads_its_own_disk_without_a_connection_and_others_over_tcp() {
     assert!(on_disk.len() * OBJECT_BYTES > 32 << 20, "{}", on_disk.len());
     let other = reader(&cluster);
     for (client, route) in [(&store, "same_process"), (&other, "tcp")] {
-        let before = moved(client, route);
+        let (before, requests) = (moved(client, route), client.disk_requests());
         let read = get_all(client, &on_disk);
+        let requests = client.disk_requests() - requests;
+        assert!((1..=2).contains(&requests), "{requests}: one for each owner in a step");
         for (number, bytes) in on_disk.iter().zip(read.chunks(OBJECT_BYTES)) {
             assert!(bytes == data(*number, OBJECT_BYTES), "{number}");
         }
@@ -183,9 +185,54 @@ fn what_is_read_often_comes_back_to_memory_and_keeps_its_copy() {
         read();
         (kinds(&store, hot) == [SegmentKind::Memory, SegmentKind::Disk]).then_some(())
     });
-    let before = store.disk_reads();
+    let before = store.disk_requests();
     read();
-    assert_eq!(store.disk_reads(), before, "memory is nearer");
+    assert_eq!(store.disk_requests(), before, "memory is nearer");
+}
+
+/// Puts all objects, and makes room in memory.
+fn with_room(cluster: &Cluster, folder: &TempDir) -> (Store, Vec<usize>) {
+    let store = filled(cluster, folder);
+    let on_disk = (0..OBJECTS).filter(|number| is_only_on_disk(&store, *number)).collect();
+    (0..OBJECTS).filter(|it| kinds(&store, *it).contains(&SegmentKind::Memory)).for_each(|it| {
+        assert_eq!(store.remove(&[&key(it)], true), [Status::Ok]);
+    });
+    (store, on_disk)
+}
+
+#[test]
+fn what_a_client_has_read_is_copied_to_memory_without_a_second_read() {
+    let flags =
+        [&AT_EVICTION[..], &["--promotion_on_hit", "--promotion_admission_threshold=1"]].concat();
+    let (cluster, folder) = (master(&flags), TempDir::new().unwrap());
+    let (store, on_disk) = with_room(&cluster, &folder);
+    let other = reader(&cluster);
+    let promoted = || {
+        let numbers = &store.disk_numbers()[0];
+        (numbers.promotions_joined, numbers.promotions_read)
+    };
+    let is_in_memory = |number: &usize| kinds(&store, *number).contains(&SegmentKind::Memory);
+    let mut first = on_disk.iter();
+    until("an owner that knows that the master promotes", || {
+        let number = first.next().unwrap();
+        assert_eq!(get(&store, &key(*number)).unwrap(), data(*number, OBJECT_BYTES));
+        until("its copy in memory", || is_in_memory(number).then_some(()));
+        (promoted().0 > 0).then_some(())
+    });
+    let rest = first.as_slice();
+    for (client, numbers) in [(&store, &rest[..20]), (&other, &rest[20..40])] {
+        let before = promoted();
+        let read = get_all(client, numbers);
+        for (number, bytes) in numbers.iter().zip(read.chunks(OBJECT_BYTES)) {
+            assert!(bytes == data(*number, OBJECT_BYTES), "{number}");
+        }
+        until("the copies in memory", || numbers.iter().all(is_in_memory).then_some(()));
+        for number in numbers {
+            assert_eq!(get(client, &key(*number)).unwrap(), data(*number, OBJECT_BYTES));
+        }
+        let (joined, own) = promoted();
+        assert_eq!((joined - before.0, own - before.1), (20, 0));
+    }
 }
 
 #[test]

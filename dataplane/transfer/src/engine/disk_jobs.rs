@@ -156,7 +156,7 @@ impl<'a> DiskJobs<'a> {
 }
 
 /// An object that is not there any more is looked up again, as one whose memory was given away.
-fn error(error: ReadError) -> TransferError {
+pub(super) fn error(error: ReadError) -> TransferError {
     match error {
         ReadError::Gone => TransferError::Stale,
         error => error.into(),

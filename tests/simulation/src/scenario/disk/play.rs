@@ -9,6 +9,7 @@ use crate::world::World;
 use perigee_ssd::{DiskEvent, DiskOptions, FolderChoice, StorageKey};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The smallest segments, and as few as still move.
@@ -88,6 +89,7 @@ impl Play {
             segment_bytes: SEGMENT_BYTES,
             cluster: "simulation".to_owned(),
             key: self.key.clone(),
+            promotes: Arc::new(AtomicBool::new(true)),
             on_event: Arc::new(move |event| {
                 events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
             }),

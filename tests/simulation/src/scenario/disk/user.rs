@@ -278,7 +278,12 @@ impl User {
             wanted.push((copy, first, is_wrong, piece));
         }
         let pieces = wanted.iter().map(|(.., piece)| *piece).collect();
-        let answered = disk.read(pieces).within(&self.environment, CALL_MAX).await;
+        // What is to come to memory is read like anything else, or was read lately.
+        let answer = match !whole && random.one_in(4) {
+            true => disk.read_for_memory(pieces),
+            false => disk.read(pieces),
+        };
+        let answered = answer.within(&self.environment, CALL_MAX).await;
         let results = answered.unwrap_or_default();
         let mut all = results.len() == wanted.len();
         for ((copy, first, is_wrong, piece), result) in wanted.iter().zip(results) {

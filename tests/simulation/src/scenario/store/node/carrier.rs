@@ -4,10 +4,13 @@
 use super::{Life, Node};
 use crate::scenario::store::link::Link;
 use crate::scenario::store::wire::{self, Put};
-use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_memory::{ByteRange, ByteRangeMut, crc32c};
 use perigee_rpc::Moves;
 use perigee_schemas::Status;
+use perigee_schemas::disk_address::DiskAddress;
+use perigee_schemas::extent::generation_offset;
 use perigee_schemas::frame::MessageKind;
+use perigee_ssd::{Disk, DiskPiece, ReadError};
 use perigee_transfer::{ReadJob, ReplicaAddress, TransferError, WriteJob};
 use std::time::Duration;
 
@@ -16,6 +19,8 @@ const REST: Duration = Duration::from_millis(500);
 /// ... and while the master has nothing for it at the moment.
 const MOVER_PAUSE: Duration = Duration::from_millis(50);
 const MOVES_PER_FETCH: u32 = 4;
+/// Every read of a disk that hangs ends by then.
+const READ_MAX: Duration = Duration::from_secs(10);
 /// Tries to report the outcome of a move to the master.
 const REPORT_TRIES: usize = 3;
 
@@ -60,6 +65,33 @@ impl Node {
         !moves.keys.is_empty()
     }
 
+    /// Takes what was read lately, and what turns out to be damaged from the disk once more.
+    async fn read_disk(
+        &self,
+        disk: &Disk,
+        source: &ReplicaAddress,
+        expected: u32,
+    ) -> Result<Vec<u8>, TransferError> {
+        let environment = self.world.environment(self.host);
+        let mut failed = TransferError::Stale;
+        for read in [Disk::read_for_memory, Disk::reread_for_memory] {
+            let answer = read(disk, vec![piece(source)]).within(&environment, READ_MAX).await;
+            let late = |_| vec![Err(ReadError::Late)];
+            let found = answer.unwrap_or_else(late).pop().unwrap_or(Err(ReadError::Late));
+            let bytes = match found {
+                Ok(staged) => staged.as_slice().to_vec(),
+                Err(ReadError::Gone) => return Err(TransferError::Stale),
+                Err(error) => return Err(error.into()),
+            };
+            let found = crc32c(&bytes);
+            if found == expected {
+                return Ok(bytes);
+            }
+            failed = TransferError::Checksum { found, expected };
+        }
+        Err(failed)
+    }
+
     async fn copy(
         &self,
         life: &Life,
@@ -67,7 +99,9 @@ impl Node {
         checksum: u32,
     ) -> Result<(), TransferError> {
         let mut bytes = vec![0; source.payload_bytes as usize];
-        {
+        if let Some(disk) = life.table.disk(source.segment.id) {
+            bytes = self.read_disk(&disk, source, checksum).await?;
+        } else {
             let pieces = [ByteRangeMut::from(bytes.as_mut_slice())];
             let jobs = [ReadJob { place: source, checksum, pieces: &pieces }];
             // SAFETY: the bytes outlive the journey; should the task be dropped before its end, its
@@ -82,6 +116,16 @@ impl Node {
         let batch = unsafe { life.mover.write(&jobs) };
         self.world.until(batch.watch()).await;
         first(batch.outcome()).map(drop)
+    }
+}
+
+/// An object on a disk as its owner asks for it to bring it to memory.
+fn piece(source: &ReplicaAddress) -> DiskPiece {
+    let word = source.offset + generation_offset(source.payload_bytes);
+    DiskPiece {
+        address: DiskAddress::unpack(source.offset),
+        bytes: source.payload_bytes as u32,
+        guard: Some((DiskAddress::unpack(word), source.generation)),
     }
 }
 

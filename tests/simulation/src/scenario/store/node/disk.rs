@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The smallest segments of a log, and so many that none is used again in a run.
@@ -125,6 +125,8 @@ impl Node {
             cluster: "simulation".to_owned(),
             // Some disks of a cluster are encrypted, and others are not.
             key: (self.host % 2 == 1).then(|| StorageKey::new([7; 32])),
+            // As if the master had said so.
+            promotes: Arc::new(AtomicBool::new(true)),
             on_event: Arc::new(move |_| {
                 notices.fetch_add(1, Ordering::Relaxed);
             }),
