@@ -13,6 +13,7 @@ use perigee_tests::cluster::{Master, Node};
 use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::MEMBERSHIP_DEADLINE;
 use perigee_tests::objects::{Objects, key_name};
+use perigee_tests::program::Program;
 use tempfile::TempDir;
 
 const OBJECT_BYTES: usize = 128 << 10;
@@ -87,6 +88,16 @@ fn an_object_that_is_damaged_on_its_disk_is_a_miss_and_can_be_put_again() {
     assert_eq!(read_range(&objects, torn_too.0), Err(Status::ObjectNotFound));
     assert_eq!(master.metric("perigee_disk_copies_unreadable_total"), Some(3.0));
     assert_eq!(objects.get_object(there[3].0, OBJECT_BYTES), Ok(1), "others are as they were");
+    let said = "3 copies there were not what was written";
+    wait_until("the owner has looked at all three", MEMBERSHIP_DEADLINE, || {
+        Program::run("perigee", &["status", &master.address()]).output.contains(said)
+    });
+    let log = running.program.log();
+    let line = log.lines().find(|line| line.contains("is not what was written there"));
+    let (line, path) = (line.expect("a line about the first one"), folder.path().display());
+    for part in [path.to_string().as_str(), "key_hash", "offset"] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
     for (key, _) in [torn, changed, torn_too] {
         put(&objects, key);
         assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1));

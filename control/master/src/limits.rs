@@ -143,6 +143,8 @@ pub const REVOCATION_LOOKS_MAX: usize = 4096;
 /// Void copies on one disk that its owner has not confirmed; beyond, it has to announce what it
 /// has.
 pub const TOMBSTONES_MAX: usize = 1 << 20;
+/// Damaged copies of all disks of a shard that wait for their owners to look at them.
+pub(crate) const SUSPECTS_MAX: usize = 1024;
 /// Periods between the leavings of disks whose changes are kept apart, of up to 2 MiB each; beyond,
 /// the oldest ones are one.
 pub(crate) const ABSENCE_PERIODS_MAX: usize = 16;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::absences::Absences;
 use crate::changed_keys::ChangedKeys;
-use crate::limits::{DISKS_KNOWN_MAX, TOMBSTONES_MAX};
+use crate::limits::{DISKS_KNOWN_MAX, SUSPECTS_MAX, TOMBSTONES_MAX};
 
 /// A copy that its owner must not announce or serve any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,15 @@ pub struct Tombstone {
     pub generation: u64,
 }
 
+/// Where a copy lies in which a reader has found something else than was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SuspectPlace {
+    /// Packed disk address.
+    pub address: u64,
+    /// Length of the object.
+    pub payload_bytes: u64,
+}
+
 /// The tombstones of a shard.
 #[derive(Debug)]
 pub(crate) struct Tombstones {
@@ -27,6 +36,8 @@ pub(crate) struct Tombstones {
     waiting: BTreeMap<u32, BTreeMap<u64, Tombstone>>,
     /// The copies that they name: disk, hash and generation.
     void: HashSet<(u32, u64, u64)>,
+    /// Those of them that readers have found damaged, for their owners to look at.
+    suspects: BTreeMap<(u32, u64, u64), SuspectPlace>,
     /// The known disks that may announce what has become void unheard.
     absences: Absences,
     /// Disks that have announced all that they have in this life of the master.
@@ -45,6 +56,7 @@ impl Tombstones {
         Self {
             waiting: BTreeMap::new(),
             void: HashSet::new(),
+            suspects: BTreeMap::new(),
             absences: Absences::default(),
             known: BTreeSet::new(),
             since_start: ChangedKeys::default(),
@@ -79,6 +91,18 @@ impl Tombstones {
         true
     }
 
+    /// A reader has found a copy damaged that is void now, or will be once it has no readers.
+    pub(crate) fn note_suspect(&mut self, copy: (u32, u64, u64), place: SuspectPlace) {
+        if self.suspects.len() < SUSPECTS_MAX && self.waiting.contains_key(&copy.0) {
+            self.suspects.insert(copy, place);
+        }
+    }
+
+    /// Where a void copy lies, if a reader has found it damaged.
+    pub(crate) fn suspect(&self, disk: u32, void: &Tombstone) -> Option<SuspectPlace> {
+        self.suspects.get(&(disk, void.hash, void.generation)).copied()
+    }
+
     /// Whether a copy is void that its owner may not have heard of.
     pub(crate) fn is_void(&self, disk: u32, hash: u64, generation: u64) -> bool {
         self.void.contains(&(disk, hash, generation))
@@ -111,6 +135,7 @@ impl Tombstones {
         let waiting = self.waiting.get_mut(&disk);
         if let Some(safe) = waiting.and_then(|waiting| waiting.remove(&number)) {
             self.void.remove(&(disk, safe.hash, safe.generation));
+            self.suspects.remove(&(disk, safe.hash, safe.generation));
         }
     }
 
@@ -118,6 +143,7 @@ impl Tombstones {
     /// on.
     pub(crate) fn leave(&mut self, disk: u32, id: u128) {
         let unheard = self.waiting.remove(&disk).unwrap_or_default();
+        self.suspects.retain(|(of, ..), _| *of != disk);
         if self.known.contains(&id) {
             self.absences.begin(id);
         }
@@ -180,6 +206,9 @@ impl Tombstones {
     pub(crate) fn check(&self) {
         self.absences.check();
         assert!(self.void.len() <= self.len(), "each names one that waits");
+        assert!(self.suspects.len() <= SUSPECTS_MAX);
+        let is_mounted = |(disk, ..): &(u32, u64, u64)| self.waiting.contains_key(disk);
+        assert!(self.suspects.keys().all(is_mounted), "each has an owner that asks");
         for (disk, waiting) in &self.waiting {
             assert!(waiting.len() <= TOMBSTONES_MAX, "{disk}");
             for (number, tombstone) in waiting {

@@ -51,6 +51,8 @@ pub struct DiskNumbers {
     pub promotions_joined: u64,
     /// Copies that were made void.
     pub voided: u64,
+    /// Copies that were not what was written.
+    pub damaged: u64,
     /// Operations that failed.
     pub errors: u64,
     /// Times of reads of its files.
@@ -141,6 +143,7 @@ impl Samples {
             ("perigee_disk_joined_reads_total", disk.joined_reads),
             ("perigee_disk_read_bytes_total", disk.read_bytes),
             ("perigee_disk_voided_copies_total", disk.voided),
+            ("perigee_disk_damaged_copies_total", disk.damaged),
             ("perigee_disk_errors_total", disk.errors),
         ] {
             self.value(name, &[path], value);
@@ -203,6 +206,7 @@ mod tests {
             health,
             read_bytes: 500,
             joined_reads: 3,
+            damaged: 4,
             promotions_read: 2,
             promotions_joined: 5,
             written_bytes: 70,
@@ -229,6 +233,7 @@ mod tests {
             "perigee_disk_state{path=\"/a\",state=\"healthy\"} 1",
             "perigee_disk_state{path=\"/b\",state=\"healthy\"} 0",
             "perigee_disk_state{path=\"/b\",state=\"full\"} 1",
+            "perigee_disk_damaged_copies_total{path=\"/a\"} 4",
             "perigee_disk_joined_reads_total{path=\"/a\"} 3",
             "perigee_disk_promotions_total{path=\"/b\",read=\"client\"} 5",
             "perigee_disk_promotions_total{path=\"/b\",read=\"own\"} 2",

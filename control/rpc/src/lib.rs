@@ -26,7 +26,7 @@ pub use limits::{CALL_DEADLINE, CONNECT_DEADLINE};
 pub use owner::{AnnouncementPart, announce_request, follow_request};
 pub use reply::{
     Counted, DemotionBatch, KeyPage, ListedDisks, LocatedBatch, Location, Moves, ReplySegment,
-    SegmentUse, StartedBatch, TenantUse, Tombstone,
+    SegmentUse, StartedBatch, SuspectPlace, TenantUse, Tombstone,
 };
 pub use request::{DiskReport, LentSegments, MountForm, SegmentOffer, WirePlacement, WriteForm};
 pub use returns::Lease;

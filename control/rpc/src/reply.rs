@@ -126,6 +126,17 @@ pub struct Tombstone {
     pub hash: u64,
     /// Generation of the copy.
     pub generation: u64,
+    /// Where it lies, if readers have found it damaged.
+    pub suspect: Option<SuspectPlace>,
+}
+
+/// Where a copy on a disk lies in which readers have found something else than was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuspectPlace {
+    /// Packed disk address.
+    pub address: u64,
+    /// Length of the object.
+    pub payload_bytes: u32,
 }
 
 /// Use of one segment.
@@ -330,8 +341,16 @@ pub(crate) fn tombstones(body: &[u8]) -> Result<Result<Vec<Tombstone>, Status>, 
     same_length(hash.len(), number.len())?;
     same_length(generation.len(), number.len())?;
     let columns = number.into_iter().zip(hash).zip(generation);
-    let one = |((number, hash), generation)| Tombstone { number, hash, generation };
-    Ok(Ok(columns.map(one).collect()))
+    let one =
+        |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
+    let mut void: Vec<Tombstone> = columns.map(one).collect();
+    for place in reply.suspects().into_iter().flatten() {
+        let (address, payload_bytes) = (place.address(), place.payload_bytes());
+        if let Some(one) = void.get_mut(place.position() as usize) {
+            one.suspect = Some(SuspectPlace { address, payload_bytes });
+        }
+    }
+    Ok(Ok(void))
 }
 
 /// Every location must refer to one of the reply's segments.

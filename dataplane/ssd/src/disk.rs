@@ -11,6 +11,7 @@ mod door;
 mod driver;
 mod error;
 mod event;
+mod examine;
 mod file_use;
 mod flow;
 mod folder;
@@ -33,9 +34,10 @@ mod tombstone_queue;
 mod write_queue;
 mod writer;
 
-pub use command::{DiskPiece, Outgoing, VoidCopy};
+pub use command::{DiskPiece, ExaminedCopy, Outgoing, VoidCopy};
 pub use error::{ListError, OpenError, ReadError, WriteError};
 pub use event::{DiskEvent, OnDiskEvent};
+pub use examine::Finding;
 pub use health::DiskState;
 pub use listing::{ListCursor, ListedPage};
 pub use options::{DiskOptions, DiskSpec, FolderChoice};
@@ -175,6 +177,14 @@ impl Disk {
         let (promise, read) = answer();
         self.door.post(DiskCommand::Read(pieces, source, promise));
         read
+    }
+
+    /// Looks at copies that readers could not read, one after the other. What is damaged on the
+    /// disk is counted and logged.
+    pub fn examine(&self, copies: Vec<ExaminedCopy>) -> Answer<Vec<Finding>> {
+        let (promise, examined) = answer();
+        self.door.post(DiskCommand::Examine(copies, promise));
+        examined
     }
 
     /// What the disk has, in pages, newest first; the first one without a cursor, which ends any

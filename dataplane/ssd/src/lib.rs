@@ -25,7 +25,7 @@ mod storage_key;
 pub use answer::{Answer, Unanswered};
 pub use disk::{
     Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus,
-    FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent, OpenError, OpenedDisk, Outgoing,
+    ExaminedCopy, Finding, FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent, OpenError, OpenedDisk, Outgoing,
     ReadError, VoidCopy, WriteError,
 };
 pub use source::ImageSource;

@@ -104,6 +104,8 @@ pub(crate) const READ_ERRORS_MAX: usize = 3;
 pub(crate) const READ_ERRORS_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is said at most that blocks do not verify.
 pub(crate) const FORGED_PAUSE: Duration = Duration::from_secs(60);
+/// Pause between two lines about copies that are damaged.
+pub(crate) const DAMAGE_PAUSE: Duration = Duration::from_secs(10);
 /// Bytes of a segment, where the capacity allows.
 pub(crate) const SEGMENT_BYTES_USUAL: u32 = 256 << 20;
 /// Segments that a small disk is divided into.

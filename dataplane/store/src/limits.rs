@@ -75,6 +75,10 @@ pub(crate) const DISK_WRITE_WAIT: Duration = Duration::from_secs(30);
 pub(crate) const DISK_LIST_WAIT: Duration = Duration::from_secs(60);
 /// Longest that a disk takes to make copies void.
 pub(crate) const BURIAL_WAIT: Duration = Duration::from_secs(10);
+/// Copies in which readers found other bytes that are looked at before they are made void...
+pub(crate) const EXAMINED_MAX: usize = 64;
+/// ... and how long that takes at most.
+pub(crate) const EXAMINE_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of objects on their way to disks; a disk refuses more than twice as many.
 pub(crate) const DEMOTED_BYTES_IN_FLIGHT: u64 = 32 << 20;
 /// Demotions taken from the master at a time.

@@ -12,7 +12,7 @@ use crate::limits::OBJECT_BYTES_MAX;
 use crate::list_name::ListName;
 use crate::slab::NONE;
 use crate::tenant::TenantLane;
-use crate::tombstone::Tombstone;
+use crate::tombstone::{SuspectPlace, Tombstone};
 
 use super::KeyShard;
 use super::demotion_task::{AnnouncedCopy, EndedDemotions};
@@ -178,6 +178,11 @@ impl KeyShard {
     ) -> Result<Vec<Tombstone>, Status> {
         self.own_disk(client, disk)?;
         self.tombstones.oldest(disk, limit).ok_or(Status::UnavailableInCurrentStatus)
+    }
+
+    /// Where a void copy lies, if a reader has found it damaged: its owner is to look at it.
+    pub fn suspect(&self, disk: u32, void: &Tombstone) -> Option<SuspectPlace> {
+        self.tombstones.suspect(disk, void)
     }
 
     /// The owner of a disk has made sure that void copies never come back. Numbers of other shards

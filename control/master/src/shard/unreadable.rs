@@ -6,6 +6,7 @@ use perigee_schemas::Identity;
 use perigee_schemas::master::UnreadableCopy;
 
 use crate::departures::DepartureCause;
+use crate::tombstone::SuspectPlace;
 
 use super::KeyShard;
 
@@ -34,7 +35,11 @@ impl KeyShard {
     }
 
     fn forget_copy(&mut self, id: u32) {
-        let hash = self.keys[self.replicas[id].object].hash();
+        let copy = &self.replicas[id];
+        let hash = self.keys[copy.object].hash();
+        let named = (copy.segment, hash, copy.generation);
+        let place = SuspectPlace { address: copy.offset, payload_bytes: copy.payload_bytes };
+        self.tombstones.note_suspect(named, place);
         self.note_departure(id, DepartureCause::Unreadable);
         self.tombstones.note_change(hash);
         self.rebuild.note_change(hash);

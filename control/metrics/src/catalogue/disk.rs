@@ -85,6 +85,14 @@ pub(super) const FAMILIES: &[Family] = &[
     .ours()
     .of_client(),
     Family::counter(
+        "perigee_disk_damaged_copies_total",
+        "copies",
+        "Copies that a reader could not read and in which the owner of the disk found other bytes than were written",
+    )
+    .labelled(PATH)
+    .ours()
+    .of_client(),
+    Family::counter(
         "perigee_disk_errors_total",
         "operations",
         "Operations on the files of a disk that failed",

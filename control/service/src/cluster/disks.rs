@@ -6,9 +6,10 @@ use super::control_shard::ControlShard;
 use super::merge::StatusCodes;
 use super::scatter::KeySubset;
 use perigee_master::{
-    AdmissionLevel, AnnouncedCopy, BudgetState, DemotionTask, DiskReport, KeyShard, Tombstone,
+    AdmissionLevel, AnnouncedCopy, BudgetState, DemotionTask, DiskReport, KeyShard, SuspectPlace,
+    Tombstone,
 };
-use perigee_schemas::{Identity, Status};
+use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_shard::Environment;
 use std::sync::Arc;
 
@@ -116,7 +117,8 @@ impl<E: Environment> ControlShard<E> {
         (tasks, left)
     }
 
-    /// Copies on a disk of a client that are void.
+    /// Copies on a disk of a client that are void, and where those lie that readers have found
+    /// damaged.
     ///
     /// # Errors
     /// As `KeyShard::tombstones`.
@@ -125,14 +127,15 @@ impl<E: Environment> ControlShard<E> {
         client: Identity,
         disk: Identity,
         limit: usize,
-    ) -> Result<Vec<Tombstone>, Status> {
+    ) -> Result<Vec<(Tombstone, Option<SuspectPlace>)>, Status> {
         let mut found = Vec::new();
         for index in 0..self.members().len() {
             let room = limit.saturating_sub(found.len());
             let ask = move |shard: &Self| {
                 let keys = shard.keys.borrow();
                 let number = keys.disk_number(disk.0).ok_or(Status::SegmentNotFound)?;
-                keys.tombstones(client.0, number, room)
+                let void = keys.tombstones(client.0, number, room)?;
+                Ok(void.into_iter().map(|one| (one, keys.suspect(number, &one))).collect::<Vec<_>>())
             };
             let part = self.on(index, ask).await.flatten();
             found.extend(part.unwrap_or(Err(Status::InternalError))?);
@@ -225,8 +228,10 @@ impl<E: Environment> ControlShard<E> {
             }
         }
         for (report, budget) in reports.iter_mut().zip(budgets) {
-            if let Some(reason) = budget.and_then(shortage).filter(|_| report.reason.is_empty()) {
-                report.reason = reason;
+            let is_well = report.health == DiskHealth::Healthy;
+            if let Some(reason) = budget.and_then(shortage).filter(|_| is_well) {
+                let said = std::mem::take(&mut report.reason);
+                report.reason = if said.is_empty() { reason } else { format!("{reason}; {said}") };
             }
         }
         reports

@@ -98,14 +98,21 @@ pub(super) async fn fetch_tombstones(
     let found = shard.tombstones(client, disk, limit).await;
     let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
     let found = found.unwrap_or_default();
-    let number: Vec<u64> = found.iter().map(|one| one.number).collect();
-    let hash: Vec<u64> = found.iter().map(|one| one.hash).collect();
-    let generation: Vec<u64> = found.iter().map(|one| one.generation).collect();
+    let number: Vec<u64> = found.iter().map(|(one, _)| one.number).collect();
+    let hash: Vec<u64> = found.iter().map(|(one, _)| one.hash).collect();
+    let generation: Vec<u64> = found.iter().map(|(one, _)| one.generation).collect();
+    let suspects = found.iter().zip(0..).filter_map(|((_, place), position)| {
+        let place = (*place)?;
+        let payload_bytes = u32::try_from(place.payload_bytes).ok()?;
+        Some(master::SuspectPlace::new(position, payload_bytes, place.address))
+    });
+    let suspects: Vec<master::SuspectPlace> = suspects.collect();
     let args = master::FetchTombstonesReplyArgs {
         status: status.code(),
         number: Some(builder.create_vector(&number)),
         hash: Some(builder.create_vector(&hash)),
         generation: Some(builder.create_vector(&generation)),
+        suspects: Some(builder.create_vector(&suspects)),
     };
     let root = master::FetchTombstonesReply::create(builder, &args);
     builder.finish_minimal(root);

@@ -2,6 +2,7 @@
 //! dropped.
 
 use super::error::{ListError, ReadError, WriteError};
+use super::examine::Finding;
 use super::listing::{ListCursor, ListedPage};
 use super::shared_reads::ReadSource;
 use crate::answer::AnswerPromise;
@@ -28,6 +29,19 @@ pub struct VoidCopy {
     pub generation: u64,
 }
 
+/// A copy that a reader could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExaminedCopy {
+    /// Hash of its key.
+    pub hash: u64,
+    /// Generation of the copy.
+    pub generation: u64,
+    /// Where it lies.
+    pub address: DiskAddress,
+    /// Length of the object.
+    pub payload_bytes: u32,
+}
+
 /// Bytes of an image to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskPiece {
@@ -42,6 +56,7 @@ pub struct DiskPiece {
 pub(super) type WritePromise = AnswerPromise<Vec<Result<DiskAddress, WriteError>>>;
 pub(super) type VoidPromise = AnswerPromise<Result<(), WriteError>>;
 pub(super) type ReadPromise = AnswerPromise<Vec<Result<StagedBytes, ReadError>>>;
+pub(super) type ExaminePromise = AnswerPromise<Vec<Finding>>;
 pub(super) type ListPromise = AnswerPromise<Result<ListedPage, ListError>>;
 
 /// What the door asks.
@@ -49,6 +64,7 @@ pub(super) enum DiskCommand {
     Write(Vec<Outgoing>, WritePromise),
     Bury(Vec<VoidCopy>, VoidPromise),
     Read(Vec<DiskPiece>, ReadSource, ReadPromise),
+    Examine(Vec<ExaminedCopy>, ExaminePromise),
     List(Option<ListCursor>, ListPromise),
     RemoveAll(VoidPromise),
     Close(Option<AnswerPromise<()>>),

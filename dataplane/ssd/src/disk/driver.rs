@@ -6,6 +6,7 @@ use super::change_notify::ChangeNotify;
 use super::command::DiskCommand;
 use super::error::WriteError;
 use super::event::{DiskEvent, OnDiskEvent};
+use super::examine::DamageLog;
 use super::file_use::FileUse;
 use super::flow::Flow;
 use super::folder::{DiskFolder, FileOf};
@@ -60,6 +61,7 @@ pub(super) struct DiskDriver<E: Environment> {
     numbered: Cell<u64>,
     /// When it was said last that blocks do not verify.
     said_forged: Cell<Option<Duration>>,
+    pub(super) damage: DamageLog,
     has_ended: Cell<bool>,
     /// When the file system refused a file that it seemed to have room for.
     pub(super) refused_at: Cell<Option<Duration>>,
@@ -98,6 +100,7 @@ impl<E: Environment> DiskDriver<E> {
             under_way: RefCell::default(),
             numbered: Cell::new(0),
             said_forged: Cell::new(None),
+            damage: DamageLog::default(),
             has_ended: Cell::new(false),
             refused_at: Cell::new(None),
         });
@@ -117,6 +120,9 @@ impl<E: Environment> DiskDriver<E> {
             DiskCommand::Bury(copies, promise) => self.take_burial(&copies, promise),
             DiskCommand::Read(pieces, source, promise) => {
                 return self.take_read(pieces, source, promise);
+            }
+            DiskCommand::Examine(copies, promise) => {
+                return self.take_examination(copies, promise);
             }
             DiskCommand::List(from, promise) => return self.take_list(from, promise),
             DiskCommand::RemoveAll(promise) if self.is_closing() => {

@@ -72,6 +72,16 @@ impl<E: Environment> DiskDriver<E> {
         });
     }
 
+    /// Reads one piece from the disk, whatever others read.
+    pub(super) async fn read_alone(
+        self: &Rc<Self>,
+        piece: DiskPiece,
+        end: Duration,
+    ) -> PieceResult {
+        let call = self.begin_call(vec![piece], ReadSource::Disk, end);
+        self.end_call(&call, end).await.pop().unwrap_or(Err(ReadError::Gone))
+    }
+
     fn begin_call(
         self: &Rc<Self>,
         pieces: Vec<DiskPiece>,

@@ -51,6 +51,8 @@ pub struct DiskCounters {
     pub promotions_joined: u64,
     /// Copies that were made void.
     pub buried: u64,
+    /// Copies that were found to be other bytes than were written.
+    pub damaged: u64,
     /// Operations that failed.
     pub errors: u64,
 }
@@ -79,6 +81,7 @@ cells!(
     promotions_read,
     promotions_joined,
     buried,
+    damaged,
     errors
 );
 

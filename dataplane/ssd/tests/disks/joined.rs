@@ -2,7 +2,7 @@
 
 use crate::host::{Host, LONG, MIB, payload, whole};
 use perigee_schemas::disk_address::DiskAddress;
-use perigee_ssd::{Disk, DiskEvent, DiskPiece, ReadError};
+use perigee_ssd::{Disk, DiskEvent, DiskPiece, ExaminedCopy, Finding, ReadError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -91,6 +91,32 @@ fn a_failure_is_one_for_all_that_have_waited_and_for_no_later_read() {
     assert_eq!((file_reads(&disk) - before, disk.status().counters.errors), (1, 1));
     std::fs::write(&file, whole_file).unwrap();
     assert!(bytes_of(read().wait(LONG).unwrap()) == payload(10, BYTES));
+}
+
+#[test]
+fn a_disk_says_whether_a_copy_is_what_was_written() {
+    for host in [Host::new(), Host::with_key(7)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, [first, other]) = two_objects(&host, folder.path());
+        let copy = |address, generation| ExaminedCopy {
+            hash: 5,
+            generation,
+            address,
+            payload_bytes: BYTES,
+        };
+        let examine = || {
+            let gone = DiskAddress { sequence: 99, ..first };
+            let copies = vec![copy(first, 10), copy(other, 12), copy(gone, 10)];
+            disk.examine(copies).wait(LONG).unwrap()
+        };
+        assert_eq!(examine(), [Finding::Intact, Finding::Intact, Finding::Unread]);
+        let file = segment_file(folder.path());
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[other.offset as usize + BYTES as usize / 2] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+        assert_eq!(examine(), [Finding::Intact, Finding::Damaged, Finding::Unread]);
+        assert_eq!(disk.status().counters.damaged, 1);
+    }
 }
 
 #[test]

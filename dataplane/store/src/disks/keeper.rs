@@ -5,11 +5,14 @@
 use super::context::OwnedDisk;
 use super::health_log::HealthLog;
 use super::owner::{DiskCalls, DiskOwner};
-use crate::limits::{BURIAL_WAIT, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
+use crate::limits::{
+    BURIAL_WAIT, EXAMINE_WAIT, EXAMINED_MAX, KEEPER_PAUSE, TOMBSTONES_PER_FETCH,
+};
 use perigee_rpc::CallError;
+use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_ssd::recovery::Survivor;
-use perigee_ssd::{Disk, DiskState, VoidCopy};
+use perigee_ssd::{Disk, DiskState, ExaminedCopy, Finding, VoidCopy};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -142,6 +145,7 @@ impl KeptDisk {
         owner: &impl DiskOwner,
         void: &[perigee_rpc::Tombstone],
     ) -> Result<bool, CallError> {
+        self.examine(owner, void).await;
         let copies =
             void.iter().map(|one| VoidCopy { hash: one.hash.into(), generation: one.generation });
         let buried = owner.answered(self.disk.bury(copies.collect()), BURIAL_WAIT).await;
@@ -158,6 +162,28 @@ impl KeptDisk {
         // The master keeps them, and a copy that is void is not read.
         tracing::debug!(error, disk = %self.id, "Copies could not be made void yet");
         Ok(false)
+    }
+
+    /// Has the disk look at copies that readers have found damaged, as long as they are there.
+    async fn examine(&self, owner: &impl DiskOwner, void: &[perigee_rpc::Tombstone]) {
+        let suspect = |one: &perigee_rpc::Tombstone| {
+            let place = one.suspect?;
+            Some(ExaminedCopy {
+                hash: one.hash,
+                generation: one.generation,
+                address: DiskAddress::unpack(place.address),
+                payload_bytes: place.payload_bytes,
+            })
+        };
+        let suspects: Vec<_> = void.iter().filter_map(suspect).take(EXAMINED_MAX).collect();
+        if suspects.is_empty() {
+            return;
+        }
+        let findings = owner.answered(self.disk.examine(suspects), EXAMINE_WAIT).await;
+        let intact = findings.iter().flatten().filter(|it| **it == Finding::Intact).count();
+        if intact > 0 {
+            tracing::warn!(disk = %self.id, copies = intact, "Readers found other bytes than the disk has: they were damaged on their way");
+        }
     }
 
     fn note_state(&mut self) {

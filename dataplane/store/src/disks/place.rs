@@ -102,6 +102,19 @@ impl OpenDisk {
     }
 }
 
+/// What is to be known of a disk that is open: why it is not healthy, and what it has lost.
+fn reason_of(status: &DiskStatus) -> String {
+    let damaged = match status.counters.damaged {
+        0 => return status.state.reason.clone(),
+        1 => "1 copy there was not what was written".to_owned(),
+        copies => format!("{copies} copies there were not what was written"),
+    };
+    match status.state.reason.as_str() {
+        "" => damaged,
+        reason => format!("{reason}; {damaged}"),
+    }
+}
+
 impl DiskPlace {
     pub(super) fn new(path: &Path, is_for: PlaceUse) -> Self {
         Self {
@@ -221,9 +234,9 @@ impl DiskPlace {
 
     /// How the disk is, for the master and for people, and when it is tried again.
     pub(super) fn report(&self, now: Option<Instant>) -> DiskReport {
-        let state = self.open().map(|open| open.disk.status().state);
-        let (health, reason) = match (state, &self.stage) {
-            (Some(state), _) => (state.health, state.reason),
+        let status = self.open().map(|open| open.disk.status());
+        let (health, reason) = match (status, &self.stage) {
+            (Some(status), _) => (status.state.health, reason_of(&status)),
             (None, PlaceStage::Closing(_)) => (DiskHealth::Withdrawn, self.reason.clone()),
             (None, _) => (DiskHealth::Failed, self.reason.clone()),
         };
@@ -287,6 +300,7 @@ impl DiskPlace {
             promotions_joined: counters.promotions_joined,
             read_bytes: counters.read_bytes,
             voided: counters.buried,
+            damaged: counters.damaged,
             errors: counters.errors,
             read_times: status.reads,
             write_times: status.writes,

@@ -49,7 +49,7 @@ pub(super) fn text(
     let is_short = |report: &&DiskReport| !is_sick(report) && !report.reason.is_empty();
     for report in reports.iter().filter(is_short) {
         let (path, reason) = (report.path.escape_debug(), report.reason.escape_debug());
-        let _ = write!(text, "\nA disk takes less: {path}: {reason}\n");
+        let _ = write!(text, "\nA disk needs a look: {path}: {reason}\n");
     }
     text
 }
@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_disk_that_takes_less_says_why() {
+    fn a_healthy_disk_that_takes_less_or_has_lost_copies_says_so() {
         let short = DiskReport {
             reason: "nothing is written".to_owned(),
             ..report(Identity(9), DiskHealth::Healthy)
         };
         let text = text(&[], &[], &[short]);
-        assert_eq!(text, "\nA disk takes less: /nvme0: nothing is written\n");
+        assert_eq!(text, "\nA disk needs a look: /nvme0: nothing is written\n");
     }
 }

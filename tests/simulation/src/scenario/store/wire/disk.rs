@@ -1,7 +1,7 @@
 //! The bodies of calls about disks, and of their answers.
 
 use super::{Builder, finished, strings};
-use perigee_rpc::{EndedDemotion, FoundCopy, Tombstone};
+use perigee_rpc::{EndedDemotion, FoundCopy, SuspectPlace, Tombstone};
 use perigee_schemas::message::decode;
 use perigee_schemas::{Identity, Status, master};
 
@@ -51,8 +51,15 @@ pub(crate) fn tombstones(body: &[u8]) -> Option<Result<Vec<Tombstone>, Status>> 
         return Some(Err(status));
     }
     let columns = reply.number()?.iter().zip(reply.hash()?).zip(reply.generation()?);
-    let one = |((number, hash), generation)| Tombstone { number, hash, generation };
-    Some(Ok(columns.map(one).collect()))
+    let one =
+        |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
+    let mut void: Vec<Tombstone> = columns.map(one).collect();
+    for place in reply.suspects().into_iter().flatten() {
+        let (address, payload_bytes) = (place.address(), place.payload_bytes());
+        let suspect = Some(SuspectPlace { address, payload_bytes });
+        void.get_mut(place.position() as usize)?.suspect = suspect;
+    }
+    Some(Ok(void))
 }
 
 pub(crate) fn confirm_tombstones(client: Identity, disk: Identity, numbers: &[u64]) -> Vec<u8> {
