@@ -341,8 +341,7 @@ pub(crate) fn tombstones(body: &[u8]) -> Result<Result<Vec<Tombstone>, Status>, 
     same_length(hash.len(), number.len())?;
     same_length(generation.len(), number.len())?;
     let columns = number.into_iter().zip(hash).zip(generation);
-    let one =
-        |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
+    let one = |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
     let mut void: Vec<Tombstone> = columns.map(one).collect();
     for place in reply.suspects().into_iter().flatten() {
         let (address, payload_bytes) = (place.address(), place.payload_bytes());

@@ -25,8 +25,8 @@ mod storage_key;
 pub use answer::{Answer, Unanswered};
 pub use disk::{
     Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus,
-    ExaminedCopy, Finding, FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent, OpenError, OpenedDisk, Outgoing,
-    ReadError, VoidCopy, WriteError,
+    ExaminedCopy, Finding, FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent, OpenError,
+    OpenedDisk, Outgoing, ReadError, VoidCopy, WriteError,
 };
 pub use source::ImageSource;
 pub use stage::StagedBytes;

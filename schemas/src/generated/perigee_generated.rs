@@ -2053,6 +2053,167 @@ impl<'a> Unbacked {
 
 }
 
+/// Where the copy at `position` of a list lies.
+// struct SuspectPlace, aligned to 8
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq)]
+pub struct SuspectPlace(pub [u8; 16]);
+impl Default for SuspectPlace { 
+  fn default() -> Self { 
+    Self([0; 16])
+  }
+}
+impl ::core::fmt::Debug for SuspectPlace {
+  fn fmt(&self, f: &mut ::core::fmt::Formatter) -> ::core::fmt::Result {
+    f.debug_struct("SuspectPlace")
+      .field("position", &self.position())
+      .field("payload_bytes", &self.payload_bytes())
+      .field("address", &self.address())
+      .finish()
+  }
+}
+
+impl ::flatbuffers::SimpleToVerifyInSlice for SuspectPlace {}
+impl<'a> ::flatbuffers::Follow<'a> for SuspectPlace {
+  type Inner = &'a SuspectPlace;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { <&'a SuspectPlace>::follow(buf, loc) }
+  }
+}
+impl<'a> ::flatbuffers::Follow<'a> for &'a SuspectPlace {
+  type Inner = &'a SuspectPlace;
+  #[inline]
+  unsafe fn follow(buf: &'a [u8], loc: usize) -> Self::Inner {
+    unsafe { ::flatbuffers::follow_cast_ref::<SuspectPlace>(buf, loc) }
+  }
+}
+impl<'b> ::flatbuffers::Push for SuspectPlace {
+    type Output = SuspectPlace;
+    #[inline]
+    unsafe fn push(&self, dst: &mut [u8], _written_len: usize) {
+        let src = unsafe { ::core::slice::from_raw_parts(self as *const SuspectPlace as *const u8, <Self as ::flatbuffers::Push>::size()) };
+        dst.copy_from_slice(src);
+    }
+    #[inline]
+    fn alignment() -> ::flatbuffers::PushAlignment {
+        ::flatbuffers::PushAlignment::new(8)
+    }
+}
+
+impl<'a> ::flatbuffers::Verifiable for SuspectPlace {
+  #[inline]
+  fn run_verifier(
+    v: &mut ::flatbuffers::Verifier, pos: usize
+  ) -> Result<(), ::flatbuffers::InvalidFlatbuffer> {
+    v.in_buffer::<Self>(pos)
+  }
+}
+
+impl<'a> SuspectPlace {
+  #[allow(clippy::too_many_arguments)]
+  pub fn new(
+    position: u32,
+    payload_bytes: u32,
+    address: u64,
+  ) -> Self {
+    let mut s = Self([0; 16]);
+    s.set_position(position);
+    s.set_payload_bytes(payload_bytes);
+    s.set_address(address);
+    s
+  }
+
+  pub fn position(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[0..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_position(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[0..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  pub fn payload_bytes(&self) -> u32 {
+    let mut mem = ::core::mem::MaybeUninit::<<u32 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[4..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_payload_bytes(&mut self, x: u32) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[4..].as_mut_ptr(),
+        ::core::mem::size_of::<<u32 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+  /// Packed disk address.
+  pub fn address(&self) -> u64 {
+    let mut mem = ::core::mem::MaybeUninit::<<u64 as ::flatbuffers::EndianScalar>::Scalar>::uninit();
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    ::flatbuffers::EndianScalar::from_little_endian(unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        self.0[8..].as_ptr(),
+        mem.as_mut_ptr() as *mut u8,
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+      mem.assume_init()
+    })
+  }
+
+  pub fn set_address(&mut self, x: u64) {
+    let x_le = ::flatbuffers::EndianScalar::to_little_endian(x);
+    // Safety:
+    // Created from a valid Table for this object
+    // Which contains a valid value in this slot
+    unsafe {
+      ::core::ptr::copy_nonoverlapping(
+        &x_le as *const _ as *const u8,
+        self.0[8..].as_mut_ptr(),
+        ::core::mem::size_of::<<u64 as ::flatbuffers::EndianScalar>::Scalar>(),
+      );
+    }
+  }
+
+}
+
 pub enum ExistRequestOffset {}
 #[derive(Copy, Clone, PartialEq)]
 
@@ -9072,6 +9233,7 @@ impl<'a> FetchTombstonesReply<'a> {
   pub const VT_NUMBER: ::flatbuffers::VOffsetT = 6;
   pub const VT_HASH: ::flatbuffers::VOffsetT = 8;
   pub const VT_GENERATION: ::flatbuffers::VOffsetT = 10;
+  pub const VT_SUSPECTS: ::flatbuffers::VOffsetT = 12;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -9083,6 +9245,7 @@ impl<'a> FetchTombstonesReply<'a> {
     args: &'args FetchTombstonesReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<FetchTombstonesReply<'bldr>> {
     let mut builder = FetchTombstonesReplyBuilder::new(_fbb);
+    if let Some(x) = args.suspects { builder.add_suspects(x); }
     if let Some(x) = args.generation { builder.add_generation(x); }
     if let Some(x) = args.hash { builder.add_hash(x); }
     if let Some(x) = args.number { builder.add_number(x); }
@@ -9122,6 +9285,14 @@ impl<'a> FetchTombstonesReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(FetchTombstonesReply::VT_GENERATION, None)}
   }
+  /// Those of them in which readers found other bytes than were put, or nothing: the owner looks at them first.
+  #[inline]
+  pub fn suspects(&self) -> Option<::flatbuffers::Vector<'a, SuspectPlace>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, SuspectPlace>>>(FetchTombstonesReply::VT_SUSPECTS, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for FetchTombstonesReply<'_> {
@@ -9134,6 +9305,7 @@ impl ::flatbuffers::Verifiable for FetchTombstonesReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("number", Self::VT_NUMBER, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("hash", Self::VT_HASH, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("generation", Self::VT_GENERATION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, SuspectPlace>>>("suspects", Self::VT_SUSPECTS, false)?
      .finish();
     Ok(())
   }
@@ -9143,6 +9315,7 @@ pub struct FetchTombstonesReplyArgs<'a> {
     pub number: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub hash: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
     pub generation: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub suspects: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, SuspectPlace>>>,
 }
 impl<'a> Default for FetchTombstonesReplyArgs<'a> {
   #[inline]
@@ -9152,6 +9325,7 @@ impl<'a> Default for FetchTombstonesReplyArgs<'a> {
       number: None,
       hash: None,
       generation: None,
+      suspects: None,
     }
   }
 }
@@ -9178,6 +9352,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> FetchTombstonesReplyBuilder<'
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchTombstonesReply::VT_GENERATION, generation);
   }
   #[inline]
+  pub fn add_suspects(&mut self, suspects: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , SuspectPlace>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(FetchTombstonesReply::VT_SUSPECTS, suspects);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> FetchTombstonesReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     FetchTombstonesReplyBuilder {
@@ -9199,6 +9377,7 @@ impl ::core::fmt::Debug for FetchTombstonesReply<'_> {
       ds.field("number", &self.number());
       ds.field("hash", &self.hash());
       ds.field("generation", &self.generation());
+      ds.field("suspects", &self.suspects());
       ds.finish()
   }
 }

@@ -135,7 +135,10 @@ impl<E: Environment> ControlShard<E> {
                 let keys = shard.keys.borrow();
                 let number = keys.disk_number(disk.0).ok_or(Status::SegmentNotFound)?;
                 let void = keys.tombstones(client.0, number, room)?;
-                Ok(void.into_iter().map(|one| (one, keys.suspect(number, &one))).collect::<Vec<_>>())
+                Ok(void
+                    .into_iter()
+                    .map(|one| (one, keys.suspect(number, &one)))
+                    .collect::<Vec<_>>())
             };
             let part = self.on(index, ask).await.flatten();
             found.extend(part.unwrap_or(Err(Status::InternalError))?);

@@ -78,7 +78,10 @@ impl<E: Environment> DiskDriver<E> {
                 }
                 let at = generation_offset(u64::from(copy.payload_bytes)) as usize;
                 let is_whole = image[at..at + 8] == copy.generation.to_le_bytes();
-                self.note_damage(copy, if is_whole { "its bytes are others" } else { "it is torn" });
+                self.note_damage(
+                    copy,
+                    if is_whole { "its bytes are others" } else { "it is torn" },
+                );
                 Finding::Damaged
             }
             Err(ReadError::Forged) => {

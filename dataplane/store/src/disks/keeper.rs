@@ -5,9 +5,7 @@
 use super::context::OwnedDisk;
 use super::health_log::HealthLog;
 use super::owner::{DiskCalls, DiskOwner};
-use crate::limits::{
-    BURIAL_WAIT, EXAMINE_WAIT, EXAMINED_MAX, KEEPER_PAUSE, TOMBSTONES_PER_FETCH,
-};
+use crate::limits::{BURIAL_WAIT, EXAMINE_WAIT, EXAMINED_MAX, KEEPER_PAUSE, TOMBSTONES_PER_FETCH};
 use perigee_rpc::CallError;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::{DiskHealth, Identity, Status};

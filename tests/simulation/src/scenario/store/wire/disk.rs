@@ -51,8 +51,7 @@ pub(crate) fn tombstones(body: &[u8]) -> Option<Result<Vec<Tombstone>, Status>> 
         return Some(Err(status));
     }
     let columns = reply.number()?.iter().zip(reply.hash()?).zip(reply.generation()?);
-    let one =
-        |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
+    let one = |((number, hash), generation)| Tombstone { number, hash, generation, suspect: None };
     let mut void: Vec<Tombstone> = columns.map(one).collect();
     for place in reply.suspects().into_iter().flatten() {
         let (address, payload_bytes) = (place.address(), place.payload_bytes());
