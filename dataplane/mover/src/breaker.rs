@@ -57,7 +57,8 @@ mod tests {
         let peer = || "peer".to_owned();
         let late = PeerError::Deadline { peer: peer(), deadline: at };
         let of_connecting = |error: &io::Error, limit| {
-            PeerError::of_connecting(error, &peer(), (limit, CONNECT_DEADLINE * 2))
+            let port = std::net::SocketAddr::from(([10, 0, 0, 7], 9));
+            PeerError::of_connecting(error, ("peer", port), (limit, CONNECT_DEADLINE * 2))
         };
         let silence = io::ErrorKind::TimedOut.into();
         let cut_short = of_connecting(&silence, CONNECT_DEADLINE / 2);
@@ -68,6 +69,7 @@ mod tests {
             assert_eq!(breaker.refusal(|| at), None, "{error}");
         }
         let silent = of_connecting(&silence, CONNECT_DEADLINE);
+        assert!(silent.to_string().ends_with("at its data port 10.0.0.7:9"), "{silent}");
         breaker.note(&silent, at);
         let last = at + PEER_BREAKER_OPEN - Duration::from_nanos(1);
         assert_eq!(breaker.refusal(|| last), Some(silent.clone()));

@@ -4,6 +4,7 @@
 use crate::limits::CONNECT_DEADLINE;
 use perigee_schemas::Status;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// What went wrong with one peer.
@@ -137,14 +138,19 @@ impl PeerError {
     }
 
     /// What an error before the first slice means for a transfer that had `deadline` in all and
-    /// `limit` to connect. A wait that only the transfer's own end cut short says nothing about the
-    /// peer.
+    /// `limit` to connect to the data port of a peer. A wait that only the transfer's own end cut
+    /// short says nothing about the peer.
     pub(crate) fn of_connecting(
         error: &io::Error,
-        peer: &str,
+        (peer, port): (&str, SocketAddr),
         (limit, deadline): (Duration, Duration),
     ) -> Self {
-        let (peer, reason) = (peer.to_owned(), error.to_string());
+        // An engine is called by its handshake port, which may be open when the other one is not.
+        let reason = match peer == port.to_string() {
+            true => error.to_string(),
+            false => format!("{error}, at its data port {port}"),
+        };
+        let peer = peer.to_owned();
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => Self::NoSocket { peer, reason },
             // The kernel gives up after its own bound, which is longer than ours.

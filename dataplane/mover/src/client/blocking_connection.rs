@@ -24,7 +24,7 @@ use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
 use perigee_shard::{SpinWait, connect_blocking, has_vanished, is_quiet, monotonic};
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,8 +58,8 @@ impl BlockingConnection {
     /// Connects and greets; refuses a peer in another run than the target's.
     pub(super) fn open(call: &CallBounds<'_>) -> Result<Self, PeerError> {
         let Dialect::Own { epoch } = call.peer.dialect else {
-            let error = invalid_text("Mooncake's protocol is spoken on shards only");
-            return Err(call.unreachable(&error, CONNECT_DEADLINE));
+            let reason = "Mooncake's protocol is spoken on shards only".to_owned();
+            return Err(PeerError::Unreachable { peer: call.peer.name.to_string(), reason });
         };
         let mut failure = Err(PeerError::Closed);
         for address in &call.peer.addresses {
@@ -83,7 +83,7 @@ impl BlockingConnection {
         let end = Instant::now() + limit;
         let failed = |error: io::Error| {
             let ends = call.ends();
-            ends.unwrap_or_else(|| call.unreachable(&error, limit))
+            ends.unwrap_or_else(|| call.unreachable(&error, address.address, limit))
         };
         let is_given_up = || call.ends().is_some();
         let stream = connect_blocking(address.address, limit, call.congestion, is_given_up);
@@ -104,7 +104,7 @@ impl BlockingConnection {
         };
         let greeting = CallBounds { deadline: call.deadline.min(end), ..*call };
         debug_assert!(greeting.deadline <= call.deadline);
-        let welcome = connection.greet(&greeting).map_err(|error| match error {
+        let welcome = connection.greet(&greeting, address.address).map_err(|error| match error {
             PeerError::Deadline { .. } => failed(io::ErrorKind::TimedOut.into()),
             error => error,
         })?;
@@ -121,13 +121,13 @@ impl BlockingConnection {
         self.exchange.answered()
     }
 
-    fn greet(&mut self, call: &CallBounds<'_>) -> Result<Welcome, PeerError> {
+    fn greet(&mut self, call: &CallBounds<'_>, port: SocketAddr) -> Result<Welcome, PeerError> {
         self.frame = Hello::new(Role::Client, call.identity).encode();
         self.send_frame(std::iter::empty());
         let mut patience = SpinWait::new(SPIN);
         loop {
             let step = self.greet_step();
-            match step.map_err(|error| call.unreachable(&error, CONNECT_DEADLINE))? {
+            match step.map_err(|error| call.unreachable(&error, port, CONNECT_DEADLINE))? {
                 Some(welcome) => {
                     self.arriving.expect_least(reply_bytes_min(welcome.protocol));
                     return Ok(welcome);

@@ -6,6 +6,7 @@ use crate::reached_peer::ReachedPeer;
 use perigee_schemas::Identity;
 use perigee_shard::{Congestion, poll_interruption};
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The bounds of one blocking call.
@@ -44,8 +45,13 @@ impl CallBounds<'_> {
     }
 
     /// What an error of a connection that was to be there after `limit` means.
-    pub(super) fn unreachable(&self, error: &io::Error, limit: Duration) -> PeerError {
-        PeerError::of_connecting(error, &self.peer.name, (limit, self.length))
+    pub(super) fn unreachable(
+        &self,
+        error: &io::Error,
+        port: SocketAddr,
+        limit: Duration,
+    ) -> PeerError {
+        PeerError::of_connecting(error, (&self.peer.name, port), (limit, self.length))
     }
 
     /// Why the call must end although its peer may still answer.
