@@ -25,7 +25,8 @@ These are the {count} environment variables that Mooncake 0.3.13 reads when it r
 - **not needed**: it has no effect, and nothing is lost without it. One warning names all that are set.
 - **not built**: it has no effect, because something is missing. Each that is set gives a warning at the start of a program, at `setup` and at `initialize`.
 
-`perigee doctor --mooncake-env` lists those that are set in its environment.
+`perigee doctor --mooncake-env` lists those that are set in its environment, and names that are nearly right: `MC_TCP_BIND_ADRESS`. Programs, `setup` and `initialize`
+warn of such a name, too.
 """
 
 

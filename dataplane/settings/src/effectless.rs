@@ -1,6 +1,7 @@
-//! Which variables of the table are set without effect, and the lines about them. Invariant: a
+//! Which variables are set without effect, and the lines about them. Invariant: a
 //! process says each line once, and never a value, which may be a secret.
 
+use crate::misspelt::{MisspeltVariable, misspelt};
 use crate::mooncake::{MooncakeEffect, MooncakeVariable, mooncake_variables};
 use crate::variables::Variables;
 use std::sync::Once;
@@ -16,10 +17,16 @@ pub fn effectless(variables: &Variables<'_>) -> Vec<MooncakeVariable> {
 }
 
 /// Says at the first call of a process what has no effect: a warning for each variable whose
-/// feature is missing, and one for all that are not needed, because nothing is lost and nothing is
-/// to be done about them.
+/// feature is missing or whose name is misspelt, and one for all that are not needed, because
+/// nothing is lost and nothing is to be done about them.
 pub fn warn_once(variables: &Variables<'_>) {
-    SAID.call_once(|| say(&effectless(variables)));
+    SAID.call_once(|| {
+        say(&effectless(variables));
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for MisspeltVariable { written, meant } in misspelt(names) {
+            tracing::warn!("{written} is set and nothing reads it: write {meant} if that is meant");
+        }
+    });
 }
 
 fn say(rows: &[MooncakeVariable]) {

@@ -10,6 +10,7 @@ mod data_path;
 mod effectless;
 mod error;
 mod log_level;
+mod misspelt;
 mod mooncake;
 mod protocols;
 mod table;
@@ -21,6 +22,7 @@ pub use data_path::{
 pub use effectless::{effectless, warn_once};
 pub use error::SettingError;
 pub use log_level::log_level;
+pub use misspelt::{MisspeltVariable, misspelt};
 pub use mooncake::{MooncakeEffect, MooncakeVariable, mooncake_variables};
 pub use protocols::Protocols;
 pub use table::{

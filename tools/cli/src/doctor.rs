@@ -29,6 +29,7 @@ use checks::{CHECKS, Check};
 use disk::HostDisk;
 use finding::Severity;
 use host::{HostFacts, Process};
+use mooncake_variables::VariableReport;
 use peers::PeerHost;
 use perigee_flags::{
     Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind, nearest,
@@ -120,9 +121,9 @@ pub(crate) fn run(
     let as_json = settings.text("format") == "json";
     let variables = settings.text(mooncake_variables::FLAG);
     if variables != mooncake_variables::NONE {
-        let rows = mooncake_variables::rows(variables, environment);
-        let show = if as_json { mooncake_variables::json } else { mooncake_variables::text };
-        return Ok(output::print(&show(&rows))?);
+        let found = VariableReport::of(variables, environment);
+        let shown = if as_json { found.json() } else { found.text() };
+        return Ok(output::print(&shown)?);
     }
     let chosen = chosen(&settings)?;
     let host = host_of(&settings)?;

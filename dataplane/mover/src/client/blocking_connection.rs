@@ -104,10 +104,11 @@ impl BlockingConnection {
         };
         let greeting = CallBounds { deadline: call.deadline.min(end), ..*call };
         debug_assert!(greeting.deadline <= call.deadline);
-        let welcome = connection.greet(&greeting, address.address).map_err(|error| match error {
-            PeerError::Deadline { .. } => failed(io::ErrorKind::TimedOut.into()),
-            error => error,
-        })?;
+        let welcome =
+            connection.greet(&greeting, address.address).map_err(|error| match error {
+                PeerError::Deadline { .. } => failed(io::ErrorKind::TimedOut.into()),
+                error => error,
+            })?;
         match epoch {
             Some(epoch) if epoch != welcome.epoch => {
                 Err(PeerError::Restarted { peer: call.peer.name.to_string() })

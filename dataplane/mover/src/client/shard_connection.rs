@@ -157,8 +157,7 @@ impl<E: Environment> ShardConnection<E> {
         let limit = self.left(environment, terms)?.min(CONNECT_DEADLINE);
         let vanished = self.target.vanished();
         let peer = (&**self.target.name(), address.address);
-        let unreachable =
-            |error| PeerError::of_connecting(&error, peer, (limit, terms.length));
+        let unreachable = |error| PeerError::of_connecting(&error, peer, (limit, terms.length));
         let (frames, epoch) = match self.target.dialect() {
             Dialect::Own { epoch } => {
                 let hello = Hello::new(Role::Client, self.identity);

@@ -3,7 +3,7 @@
 
 use crate::columns::aligned;
 use perigee_flags::ProcessEnvironment;
-use perigee_settings::{MooncakeVariable, mooncake_variables};
+use perigee_settings::{MisspeltVariable, MooncakeVariable, misspelt, mooncake_variables};
 use serde_json::json;
 
 /// The flag, and the words it takes.
@@ -12,34 +12,56 @@ pub(super) const NONE: &str = "none";
 pub(super) const SET: &str = "set";
 pub(super) const ALL: &str = "all";
 
-/// The rows that `word` asks for.
-pub(super) fn rows(word: &str, environment: &ProcessEnvironment) -> Vec<MooncakeVariable> {
-    let wanted = |row: &MooncakeVariable| word == ALL || environment.get(row.name).is_some();
-    mooncake_variables().filter(wanted).collect()
+/// What the doctor says about variables.
+pub(super) struct VariableReport {
+    rows: Vec<MooncakeVariable>,
+    misspelt: Vec<MisspeltVariable>,
 }
 
-/// A table for people.
-pub(super) fn text(rows: &[MooncakeVariable]) -> String {
-    if rows.is_empty() {
-        return "No variable of Mooncake is set here\n".to_owned();
+impl VariableReport {
+    /// The rows that `word` asks for, and what is misspelt in the environment.
+    pub(super) fn of(word: &str, environment: &ProcessEnvironment) -> Self {
+        let wanted = |row: &MooncakeVariable| word == ALL || environment.get(row.name).is_some();
+        let rows = mooncake_variables().filter(wanted).collect();
+        let misspelt = misspelt(environment.names_with_prefix("").map(str::to_owned));
+        Self { rows, misspelt }
     }
-    let cells = |row: &MooncakeVariable| {
-        [row.name.to_owned(), row.effect.word().to_owned(), row.effect.reason().to_owned()]
-    };
-    aligned(0, &rows.iter().map(cells).collect::<Vec<_>>())
-}
 
-/// One document for programs: `variables` with `name`, `group`, `effect` and `reason`.
-pub(super) fn json(rows: &[MooncakeVariable]) -> String {
-    let row = |row: &MooncakeVariable| {
-        json!({
-            "name": row.name,
-            "group": row.group,
-            "effect": row.effect.word(),
-            "reason": row.effect.reason(),
-        })
-    };
-    format!("{:#}\n", json!({ "variables": rows.iter().map(row).collect::<Vec<_>>() }))
+    /// A table for people.
+    pub(super) fn text(&self) -> String {
+        let of_row = |row: &MooncakeVariable| {
+            [row.name.to_owned(), row.effect.word().to_owned(), row.effect.reason().to_owned()]
+        };
+        let of_misspelt = |one: &MisspeltVariable| {
+            [one.written.clone(), "misspelt".to_owned(), format!("write {}", one.meant)]
+        };
+        let misspelt = self.misspelt.iter().map(of_misspelt);
+        let cells: Vec<_> = self.rows.iter().map(of_row).chain(misspelt).collect();
+        match cells.is_empty() {
+            true => "No variable of Mooncake is set here\n".to_owned(),
+            false => aligned(0, &cells),
+        }
+    }
+
+    /// One document for programs: `variables` with `name`, `group`, `effect` and `reason`, and
+    /// `misspelt` with `name` and `meant`.
+    pub(super) fn json(&self) -> String {
+        let of_row = |row: &MooncakeVariable| {
+            json!({
+                "name": row.name,
+                "group": row.group,
+                "effect": row.effect.word(),
+                "reason": row.effect.reason(),
+            })
+        };
+        let of_misspelt =
+            |one: &MisspeltVariable| json!({ "name": one.written, "meant": one.meant });
+        let document = json!({
+            "variables": self.rows.iter().map(of_row).collect::<Vec<_>>(),
+            "misspelt": self.misspelt.iter().map(of_misspelt).collect::<Vec<_>>(),
+        });
+        format!("{document:#}\n")
+    }
 }
 
 #[cfg(test)]
@@ -52,26 +74,28 @@ mod tests {
             ("MC_REDIS_PASSWORD", "hush"),
             ("MOONCAKE_AWS_REGION", "north"),
             ("MC_MAX_WR", ""),
+            ("MC_MAX_WRR", "512"),
         ]);
-        let set = rows(SET, &environment);
-        let names: Vec<_> = set.iter().map(|row| row.name).collect();
-        assert_eq!(names, ["MC_REDIS_PASSWORD", "MOONCAKE_AWS_REGION"]);
-        let text = text(&set);
+        let set = VariableReport::of(SET, &environment);
         assert_eq!(
-            text,
+            set.text(),
             "MC_REDIS_PASSWORD    honoured   user of Redis\n\
-             MOONCAKE_AWS_REGION  not built  snapshots of the master\n"
+             MOONCAKE_AWS_REGION  not built  snapshots of the master\n\
+             MC_MAX_WRR           misspelt   write MC_MAX_WR\n"
         );
-        assert!(!json(&set).contains("hush"));
+        assert!(!set.json().contains("hush"));
+        let document: serde_json::Value = serde_json::from_str(&set.json()).unwrap();
+        assert_eq!(document["misspelt"][0]["meant"], "MC_MAX_WR");
     }
 
     #[test]
     fn all_is_the_whole_table_in_both_forms() {
-        let all = rows(ALL, &ProcessEnvironment::default());
-        assert_eq!(all.len(), mooncake_variables().count());
-        assert_eq!(text(&all).lines().count(), all.len());
-        let document: serde_json::Value = serde_json::from_str(&json(&all)).unwrap();
-        assert_eq!(document["variables"].as_array().unwrap().len(), all.len());
-        assert!(text(&rows(SET, &ProcessEnvironment::default())).contains("No variable"));
+        let nothing_set = ProcessEnvironment::default();
+        let all = VariableReport::of(ALL, &nothing_set);
+        let variables = mooncake_variables().count();
+        assert_eq!((all.rows.len(), all.text().lines().count()), (variables, variables));
+        let document: serde_json::Value = serde_json::from_str(&all.json()).unwrap();
+        assert_eq!(document["variables"].as_array().unwrap().len(), variables);
+        assert!(VariableReport::of(SET, &nothing_set).text().contains("No variable"));
     }
 }
