@@ -5,7 +5,6 @@
 use super::command::{DiskPiece, ExaminePromise, ExaminedCopy};
 use super::driver::DiskDriver;
 use super::error::ReadError;
-use super::shared_reads::ReadSource;
 use super::status::count;
 use crate::image::is_intact;
 use crate::limits::{DAMAGE_PAUSE, READ_DEADLINE};
