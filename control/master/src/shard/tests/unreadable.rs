@@ -33,16 +33,23 @@ fn a_copy_that_cannot_be_read_is_forgotten_and_its_key_can_be_put_again() {
     stage.forget("k", DISK_ID, address(1), generation);
     assert!(!stage.holds("k"));
     assert_eq!(stage.tombstones(), [(hash("k"), generation)], "it does not come back");
+    assert_eq!(stage.announce("k", generation, true), code(Status::ObjectNotFound));
+    assert_eq!(stage.shard.counters().unreadable_copies, 1);
+}
+
+#[test]
+fn an_owner_looks_at_a_damaged_copy_before_it_makes_it_void() {
+    let mut stage = Stage::with_disk(offload(), 4);
+    let generation = stage.put_with_copy("k");
+    stage.forget("k", DISK_ID, address(1), generation);
     let disk = stage.shard.space.disks()[0];
     let void = stage.shard.tombstones(OWNER, disk, 1).unwrap()[0];
     let place = SuspectPlace { address: address(1), payload_bytes: PAYLOAD_BYTES };
-    assert_eq!(stage.shard.suspect(disk, &void), Some(place), "its owner looks at it");
+    assert_eq!(stage.shard.suspect(disk, &void), Some(place));
     let unsuspected = Tombstone { generation: generation + 1, ..void };
     assert_eq!(stage.shard.suspect(disk, &unsuspected), None);
     stage.shard.confirm_tombstones(stage.now_ms, OWNER, disk, &[void.number]);
     assert_eq!(stage.shard.suspect(disk, &void), None);
-    assert_eq!(stage.announce("k", generation, true), code(Status::ObjectNotFound));
-    assert_eq!(stage.shard.counters().unreadable_copies, 1);
 }
 
 #[test]
