@@ -28,17 +28,32 @@ impl UnreachableOwners {
         Self { cells, log: UnreachableLog::default() }
     }
 
-    /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint.
+    /// Counts and logs a transfer that failed because nothing answers at its segment's endpoint,
+    /// and logs one that was not answered in time.
     pub(crate) fn note(&self, place: &ReplicaAddress, error: &TransferError) {
-        let TransferError::Peer(
-            PeerError::Unreachable { reason, .. } | PeerError::Vanished { reason, .. },
-        ) = error
-        else {
-            return;
+        let segment = &place.segment;
+        let reason = match error {
+            TransferError::Peer(
+                PeerError::Unreachable { reason, .. } | PeerError::Vanished { reason, .. },
+            ) => reason,
+            TransferError::Peer(PeerError::Deadline { deadline, .. }) => {
+                if let Some(unlogged) = self.log.admit(&segment.endpoint, monotonic()) {
+                    tracing::error!(
+                        segment = %segment.id,
+                        endpoint = segment.endpoint,
+                        ?deadline,
+                        unlogged,
+                        "The owner of a segment did not answer in time: what was asked of it is a \
+                         miss. Its process may be stopped or short of CPU, or packets do not \
+                         arrive; `perigee trace` and `perigee top` show what was waited for"
+                    );
+                }
+                return;
+            }
+            _ => return,
         };
         self.cells.record_unreachable_owner();
         perigee_activity::count_unreachable_owner();
-        let segment = &place.segment;
         if let Some(unlogged) = self.log.admit(&segment.endpoint, monotonic()) {
             tracing::error!(
                 segment = %segment.id,

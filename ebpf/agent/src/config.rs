@@ -148,11 +148,7 @@ fn options(
         roots,
         activity: activity.unwrap_or(defaults.activity),
         state: settings.optional_text("state_dir").map(PathBuf::from),
-        baseline: match settings.text("baseline") {
-            "" => defaults.baseline,
-            "none" => None,
-            file => Some(PathBuf::from(file)),
-        },
+        baseline: baseline(settings.text("baseline"), defaults.baseline, warnings),
         ebpf: settings.bool("ebpf"),
         packets: settings.bool("packets"),
         slow: Duration::from_millis(settings.integer("slow_ms")),
@@ -163,6 +159,25 @@ fn options(
         check,
         looks_only: false,
     })
+}
+
+/// A named file may be written later; until then it is worth a word.
+fn baseline(file: &str, usual: Option<PathBuf>, warnings: &mut Vec<String>) -> Option<PathBuf> {
+    match file {
+        "" => usual,
+        "none" => None,
+        file => {
+            let file = PathBuf::from(file);
+            if !file.exists() {
+                warnings.push(format!(
+                    "--baseline={} is not there; `perigee check --baseline` writes it, and it is \
+                     read as soon as it is",
+                    file.display()
+                ));
+            }
+            Some(file)
+        }
+    }
 }
 
 fn reported(master: Option<&str>) -> Result<Option<String>, FlagError> {
@@ -251,7 +266,9 @@ mod tests {
         assert_eq!(found.interfaces, wanted.interfaces);
         assert_eq!(found.baseline, wanted.baseline);
         assert_eq!(load(&["--baseline=none"]).unwrap().options.baseline, None);
-        assert_eq!(load(&["--baseline=a"]).unwrap().options.baseline, Some("a".into()));
+        let named = load(&["--baseline=/no/such"]).unwrap();
+        assert_eq!(named.options.baseline, Some("/no/such".into()));
+        assert!(named.warnings[0].contains("/no/such is not there"), "{:?}", named.warnings);
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn add_flows(samples: &mut Samples, snapshot: &Snapshot, exemplars: &Exemplars) 
 fn add_links(samples: &mut Samples, snapshot: &Snapshot) {
     for link in &snapshot.links {
         let labels = [link.device.as_str(), &link.peer];
-        if let Some(round_trip_ns) = link.round_trip_ns {
+        if let Some(round_trip_ns) = link.asked_round_trip_ns {
             let round_trip = seconds(round_trip_ns);
             samples.value("perigee_link_round_trip_seconds", &labels, round_trip);
         }

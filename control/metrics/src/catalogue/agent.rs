@@ -120,7 +120,7 @@ pub(super) const FAMILIES: &[Family] = &[
     counter("perigee_tcp_retransmits_total", "segments",
         "Segments sent again, all connections of the host; source: eBPF tcp_retransmit_skb").labelled(DEVICE),
     gauge("perigee_link_round_trip_seconds", "seconds",
-        "Best smoothed round trip of our busy connections between a NIC and a peer; source: TCP_INFO").labelled(LINK),
+        "Best smoothed round trip of our busy connections between a NIC and a peer on which this end asks; the other end's has the pauses of who asks; source: TCP_INFO").labelled(LINK),
     gauge("perigee_link_connections", "connections",
         "Our busy connections between a NIC and a peer; source: activity pages").labelled(LINK),
     counter("perigee_link_retransmits_total", "segments",

@@ -153,8 +153,20 @@ impl BlockingConnection {
         call: &CallBounds<'_>,
         slices: &mut Unsettled<S>,
     ) -> Result<(), PeerError> {
-        let mut patience = SpinWait::new(SPIN);
         self.called = monotonic();
+        self.exchange_all(call, slices).inspect_err(|error| {
+            if let Some(failed) = slices.under_way.front() {
+                self.counted(failed, call).record_failure(error);
+            }
+        })
+    }
+
+    fn exchange_all<S: Slice>(
+        &mut self,
+        call: &CallBounds<'_>,
+        slices: &mut Unsettled<S>,
+    ) -> Result<(), PeerError> {
+        let mut patience = SpinWait::new(SPIN);
         while !slices.is_empty() {
             let answered = self.exchange.answered();
             match self.step(call, slices) {
@@ -165,12 +177,7 @@ impl BlockingConnection {
                 }
                 Ok(true) => patience = SpinWait::new(SPIN),
                 Ok(false) => self.wait(call, &mut patience)?,
-                Err(error) => {
-                    if let Some(failed) = slices.under_way.front() {
-                        self.counted(failed, call).record_failure();
-                    }
-                    return Err(call.broken(&error));
-                }
+                Err(error) => return Err(call.broken(&error)),
             }
         }
         Ok(())

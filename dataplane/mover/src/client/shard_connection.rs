@@ -123,10 +123,11 @@ impl<E: Environment> ShardConnection<E> {
                 Ok((reply, counters))
             }
             Err(error) => {
-                counted.record_failure();
-                stream.shutdown();
                 let (peer, length) = (self.target.name(), terms.length);
-                Err(PeerError::of_connection(&error, peer, length))
+                let error = PeerError::of_connection(&error, peer, length);
+                counted.record_failure(&error);
+                stream.shutdown();
+                Err(error)
             }
         }
     }

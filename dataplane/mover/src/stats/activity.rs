@@ -1,6 +1,7 @@
 //! The activity page of this process, written for each exchange and copy.
 //! Invariant: what is recorded here is recorded nowhere else.
 
+use crate::error::PeerError;
 use crate::server_times::ServerTimes;
 use crate::slice::Slice;
 use perigee_activity::{
@@ -64,15 +65,19 @@ impl<'a> CountedExchange<'a> {
         let (bytes, took) = self.arrived;
         let arrival = Arrival { bytes, took_ns: nanoseconds(took) };
         self.link.record(&stages, self.bytes, arrival);
+        batch_done(&self.mark(&stages));
+        self.trace(&stages, Status::Ok);
+    }
+
+    fn mark(&self, stages: &Stages) -> BatchMark {
         let nic = self.link.device();
         let mut mark = BatchMark::new(Route::Tcp, self.direction, nic, self.peer(), self.tenant);
         mark.operations = self.operations;
         mark.bytes = self.bytes;
-        mark.queue_ns = queue_ns;
-        mark.wire_ns = total_ns;
+        mark.queue_ns = stages.queue_ns;
+        mark.wire_ns = stages.total_ns;
         mark.peer_ns = stages.peer_ns();
-        batch_done(&mark);
-        self.trace(&stages, Status::Ok);
+        mark
     }
 
     /// Adds it to the request that it was asked for.
@@ -98,11 +103,15 @@ impl<'a> CountedExchange<'a> {
         }
     }
 
-    /// Counts it as failed.
-    pub(crate) fn record_failure(&self) {
+    /// Counts it as failed, and shows what it waited for in vain.
+    pub(crate) fn record_failure(&self, error: &PeerError) {
         let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
         perigee_activity::record_failure(key);
-        self.trace(&Stages::whole(0, nanoseconds(self.queued)), Status::TransferFail);
+        let stages = Stages::whole(nanoseconds(self.took), nanoseconds(self.queued));
+        let mut mark = self.mark(&stages);
+        mark.status = error.status().code();
+        batch_done(&mark);
+        self.trace(&stages, error.status());
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::node::{Node, engine_within, node, payload, place, read_one, write_all};
 use perigee_memory::{ByteRange, ByteRangeMut};
+use perigee_schemas::Status;
 use perigee_shard::interruptible;
 use perigee_transfer::{
     ObjectEngine, PeerError, ReadJob, ReplicaAddress, Route, SegmentAddress, TransferError,
@@ -123,6 +124,37 @@ fn a_read_that_is_interrupted_writes_nothing_after_it_has_returned() {
         // it.
         assert!(read_one(&engine, &place, checksum).unwrap() == data);
         assert!(buffer == before, "a late answer came into a buffer of {bytes} bytes");
+        engine.close();
+    }
+}
+
+#[test]
+fn an_owner_that_stops_answering_is_counted_and_shown() {
+    let pages = perigee_activity::PageDirectory::from_environment().unwrap();
+    let page = || {
+        let mut pages = perigee_activity::pages(&pages).into_iter();
+        pages.find(|page| page.pid() == std::process::id()).unwrap()
+    };
+    let errors = || page().slots().unwrap().iter().map(|slot| slot.errors).sum::<u64>();
+    for bytes in SIZES {
+        let (node, data) = (node(), payload(1, bytes));
+        let relay = Relay::to(&node);
+        let engine = engine_within(&node, Route::Tcp, Duration::from_secs(1));
+        let place = relay.place(&node, bytes);
+        let checksum =
+            write_all(&engine, std::slice::from_ref(&place), std::slice::from_ref(&data))[0];
+        let (mut seen, before) = (perigee_activity::RingsSeen::default(), errors());
+        page().marks(&mut seen).unwrap();
+        relay.freeze(true);
+        let late = read_one(&engine, &place, checksum).unwrap_err();
+        assert!(matches!(late, TransferError::Peer(PeerError::Deadline { .. })), "{late}");
+        assert!(errors() > before, "{bytes} bytes");
+        let marks = page().marks(&mut seen).unwrap().slow;
+        let is_shown = |mark: &perigee_activity::BatchMark| {
+            mark.status == Status::RpcTimeout.code() && mark.total_ns() > 500_000_000
+        };
+        assert!(marks.iter().any(is_shown), "{bytes} bytes: {marks:?}");
+        relay.freeze(false);
         engine.close();
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn report(now: &Snapshot, before: Option<&Snapshot>, host: &MeshHost)
     let links = now.links.iter().filter(|link| is_reported(link, now)).map(|link| ReportedLink {
         nic: link.device.clone(),
         peer: link.peer.clone(),
-        round_trip_ns: link.asked_round_trip_ns.or(link.round_trip_ns),
+        round_trip_ns: link.asked_round_trip_ns,
         sent_again: link.retransmits.saturating_sub(retransmits_before(before, link)),
     });
     let suspects = now.suspects.iter().map(|suspect| ReportedSuspect {
@@ -64,7 +64,8 @@ mod tests {
             peer: peer.to_owned(),
             connections,
             retransmits,
-            round_trip_ns: Some(70_000),
+            round_trip_ns: Some(9_000_000),
+            asked_round_trip_ns: Some(70_000),
             ..LinkSeries::default()
         }
     }

@@ -87,7 +87,9 @@ export function heatMap(history, step_ms, device = null, label = "") {
   for (let index = 1; index < history.length; index += 1) {
     const [newer, older] = [history[index], history[index - 1]];
     const gap = newer.taken_ms - older.taken_ms > 2.5 * step_ms;
-    if (!gap) columns.push({ ...flowLatency(newer, older, device), place: HISTORY - 2 - Math.round((history.at(-1).taken_ms - newer.taken_ms) / step_ms) });
+    // Readings that came late reach further back than the frame.
+    const place = HISTORY - 2 - Math.round((history.at(-1).taken_ms - newer.taken_ms) / step_ms);
+    if (!gap && place >= 0) columns.push({ ...flowLatency(newer, older, device), place });
   }
   const [first, last] = heatRange(columns);
   const { width, height } = HEAT;

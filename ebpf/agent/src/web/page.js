@@ -148,7 +148,7 @@ function drawDisks(newer, older) {
   });
   const links = pairs(newer, older, "links", ["device", "peer"]).filter(([link]) => link.connections > 0).map(([link, before]) => {
     const resent = link.retransmits - (before?.retransmits ?? link.retransmits);
-    return row(`TCP to ${link.peer} on ${link.device}`, `${perSecond(resent, length, 1)} retransmits/s`, time(link.round_trip_ns ?? 0), "-", "-", "sockets of our processes (smoothed)");
+    return row(`TCP to ${link.peer} on ${link.device}`, `${perSecond(resent, length, 1)} retransmits/s`, link.asked_round_trip_ns ? time(link.asked_round_trip_ns) : "-", "-", "-", "sockets of our processes (smoothed)");
   });
   fill(byId("disks"), [...disks, ...connections, ...links.slice(0, LINKS_SHOWN)], absence(newer, "blocks", "Nothing seen yet."));
 }
@@ -164,7 +164,8 @@ function drawSlow(newer) {
     const size = batch.operations === 1 ? bytes(batch.bytes) : `${bytes(batch.bytes)} in ${batch.operations} operations`;
     const tenant = batch.tenant ? `, tenant ${batch.tenant}` : "";
     const status = batch.status === 0 ? "" : `, status ${batch.status}`;
-    const where = `${batch.direction} of ${size} over ${batch.route} ${batch.device} to ${batch.peer || "an unnamed peer"}${tenant}, ${batch.program} (process ${batch.pid})${status}`;
+    const when = new Date(batch.ended_ms).toLocaleTimeString();
+    const where = `${when}: ${batch.direction} of ${size} over ${batch.route} ${batch.device} to ${batch.peer || "an unnamed peer"}${tenant}, ${batch.program} (process ${batch.pid})${status}`;
     return element("li", {}, element("b", {}, time(total)), element("span", {}, where), stageBar(stages, total, longest));
   });
   byId("slow").replaceChildren(...(items.length > 0 ? items : [element("li", { class: "empty" }, absence(newer, "batches", "None so far."))]));

@@ -19,7 +19,6 @@ pub(super) fn links(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Ve
         let peers = grown(|link| link.waited_ns)
             .saturating_add(grown(|link| link.copied_ns))
             .saturating_add(grown(|link| link.disk_ns));
-        let round_trip = link.asked_round_trip_ns.or(link.round_trip_ns);
         TableRow {
             key: format!("{} {}", link.device, link.peer),
             cells: vec![
@@ -29,7 +28,7 @@ pub(super) fn links(newer: &Snapshot, older: &Snapshot, pace: &ReadingGap) -> Ve
                 TableCell::count(pace.rate(link.operations, before.map(|link| link.operations))),
                 TableCell::time(each(grown(|link| link.wire_ns))),
                 TableCell::time(each(peers)),
-                TableCell::time(round_trip.map(|time| time as f64)),
+                TableCell::time(link.asked_round_trip_ns.map(|time| time as f64)),
                 TableCell::count(pace.rate(link.retransmits, before.map(|link| link.retransmits))),
             ],
             graph: [bytes, 0.0],
