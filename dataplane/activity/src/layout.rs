@@ -247,6 +247,8 @@ pub(crate) struct LinkCells {
     pub(crate) arrived_ns: AtomicU64,
     /// What the kernel counts of the socket, in the order of [`crate::socket_counters`].
     pub(crate) socket: [AtomicU64; SOCKET_COUNTERS],
+    /// The wait for an answer that is under way, as [`crate::LinkWait`] reads it; 0 for none.
+    pub(crate) wait: AtomicU64,
 }
 
 impl LinkCells {
@@ -264,6 +266,7 @@ impl LinkCells {
             &self.disk_ns,
             &self.arrived_bytes,
             &self.arrived_ns,
+            &self.wait,
         ];
         for counter in counters.into_iter().chain(&self.socket) {
             counter.store(0, Ordering::Relaxed);

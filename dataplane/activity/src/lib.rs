@@ -41,7 +41,7 @@ pub use error::PageError;
 pub use group::control_group;
 pub use layout::{SlotKey, text};
 pub use limits::{LATENCY_BUCKETS, QUARTERED_POWER, QUARTERED_POWERS, SLOW_CLASSES, SLOW_MARK_NS};
-pub use link::{Arrival, Link, LinkRole};
+pub use link::{Arrival, Link, LinkRole, LinkWait};
 pub use mark::{BatchMark, slow_class_begin_ns};
 pub use operation::Operation;
 pub use page::{Page, page};

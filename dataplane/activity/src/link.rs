@@ -34,6 +34,26 @@ pub struct Arrival {
     pub took_ns: u64,
 }
 
+/// A wait for an answer, as it lies in the page: its number, and in the lowest bit whether nothing
+/// moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkWait {
+    /// Differs from that of the wait before on the same connection.
+    pub number: u64,
+    /// No byte has moved since it began. Where it has not, the exchange may be a long one.
+    pub is_silent: bool,
+}
+
+impl LinkWait {
+    const UNDER_WAY: u64 = 0;
+    const SILENT: u64 = 1;
+
+    pub(crate) fn of(word: u64) -> Option<Self> {
+        let wait = Self { number: word >> 1, is_silent: word & Self::SILENT != 0 };
+        (word != 0).then_some(wait)
+    }
+}
+
 /// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.
 #[derive(Debug, Default)]
 pub struct Link {
@@ -49,6 +69,10 @@ struct LinkSlot {
     cells: &'static LinkCells,
     looked_ms: Cell<u64>,
     last: Cell<TcpInfo>,
+    /// Waits that have begun.
+    waits: Cell<u64>,
+    /// The one that is under way, as its cell has it.
+    wait: Cell<u64>,
 }
 
 impl Link {
@@ -102,6 +126,33 @@ impl Link {
         grow(&cells.arrived_ns, arrival.took_ns);
     }
 
+    /// An answer is waited for, which may be on its way already.
+    #[inline]
+    pub fn begin_wait(&self) {
+        if let Some(place) = &self.place {
+            place.begin_wait(LinkWait::UNDER_WAY);
+        }
+    }
+
+    /// An answer is waited for, and nothing moves.
+    pub fn note_silence(&self, socket: Option<BorrowedFd<'_>>) {
+        let Some(place) = &self.place else {
+            return;
+        };
+        if place.wait.get() & LinkWait::SILENT == 0 {
+            place.begin_wait(LinkWait::SILENT);
+        }
+        self.look(socket);
+    }
+
+    /// Bytes have moved, or the wait is over.
+    #[inline]
+    pub fn end_wait(&self) {
+        if let Some(place) = self.place.as_ref().filter(|place| place.wait.get() != 0) {
+            place.set_wait(0);
+        }
+    }
+
     /// Asks the kernel how the connection does, at most once a second.
     #[inline]
     pub fn look(&self, socket: Option<BorrowedFd<'_>>) {
@@ -129,7 +180,25 @@ impl LinkSlot {
         let (index, cells) = page.claim_link(key)?;
         let asks = u64::from(role == LinkRole::Asks);
         cells.asks.store(asks, Ordering::Relaxed);
-        Some(Self { page, index, cells, looked_ms: Cell::new(0), last: Cell::default() })
+        Some(Self {
+            page,
+            index,
+            cells,
+            looked_ms: Cell::new(0),
+            last: Cell::default(),
+            waits: Cell::new(0),
+            wait: Cell::new(0),
+        })
+    }
+
+    fn begin_wait(&self, kind: u64) {
+        self.waits.set(self.waits.get() + 1);
+        self.set_wait(self.waits.get() << 1 | kind);
+    }
+
+    fn set_wait(&self, wait: u64) {
+        self.wait.set(wait);
+        self.cells.wait.store(wait, Ordering::Relaxed);
     }
 
     fn look(&self, socket: BorrowedFd<'_>, now_ms: u64) {
@@ -155,6 +224,7 @@ impl LinkSlot {
 impl Drop for LinkSlot {
     fn drop(&mut self) {
         self.cells.looked_ms.store(0, Ordering::Relaxed);
+        self.cells.wait.store(0, Ordering::Relaxed);
         self.page.give_back_link(self.index);
     }
 }
@@ -218,6 +288,29 @@ mod tests {
             (2, 0),
             "counters stay, the look is over"
         );
+    }
+
+    #[test]
+    fn a_reader_tells_a_wait_from_the_one_before_and_whether_anything_moves() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = PageDirectory::new(folder.path());
+        let page = Box::leak(Box::new(Page::create(&directory).unwrap()));
+        let link = Link::claim(page, "eth0", "10.0.0.1".parse().unwrap(), LinkRole::Asks);
+        let wait = || pages(&directory)[0].links().unwrap()[0].wait;
+        let silent = |number| Some(LinkWait { number, is_silent: true });
+        assert_eq!(wait(), None);
+        link.begin_wait();
+        assert_eq!(wait(), Some(LinkWait { number: 1, is_silent: false }));
+        link.note_silence(None);
+        assert_eq!(wait(), silent(2));
+        link.note_silence(None);
+        assert_eq!(wait(), silent(2), "the same silence");
+        link.end_wait();
+        assert_eq!(wait(), None);
+        link.note_silence(None);
+        assert_eq!(wait(), silent(3));
+        drop(link);
+        assert_eq!(wait(), None, "the connection is over");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::layout::{
     VERSION, text,
 };
 use crate::limits::{DISKS, LATENCY_BUCKETS, LINKS, SLOTS};
+use crate::link::LinkWait;
 use crate::socket_counters::SocketCounters;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;
@@ -111,6 +112,8 @@ pub struct LinkReading {
     pub arrived_ns: u64,
     /// What the kernel counted.
     pub socket: SocketCounters,
+    /// The wait for an answer that is under way.
+    pub wait: Option<LinkWait>,
 }
 
 impl PageReader {
@@ -289,6 +292,7 @@ impl LinkReading {
             arrived_bytes: next().unwrap_or(0),
             arrived_ns: next().unwrap_or(0),
             socket: SocketCounters::decode(std::array::from_fn(|_| next().unwrap_or(0))),
+            wait: LinkWait::of(next().unwrap_or(0)),
         })
     }
 }

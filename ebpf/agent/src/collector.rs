@@ -13,6 +13,7 @@ mod samples;
 mod spans;
 mod unseen;
 mod verdicts;
+mod waits;
 
 use crate::explain::{ProbeLimit, sources};
 use crate::host::{self, Cgroups, FoundProcesses, NetworkNamespace, OurProcess};

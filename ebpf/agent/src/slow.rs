@@ -9,6 +9,7 @@ mod rule;
 pub(crate) mod sample;
 mod series;
 pub(crate) mod share;
+pub(crate) mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use rule::{SlowRule, is_beyond};
 use sample::{PeerBaseline, Sample, Subject, is_crowded};
 use series::{Grade, SubjectHistory, median};
 use share::{ShareDetector, ShareSample};
+use silence::{LinkSilence, SilenceDetector};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Turns without a sample after which a subject is forgotten.
@@ -38,6 +40,7 @@ pub(crate) struct Signs {
     pub(crate) samples: Vec<Sample>,
     pub(crate) shares: Vec<ShareSample>,
     pub(crate) links: Vec<LinkState>,
+    pub(crate) silences: Vec<LinkSilence>,
     pub(crate) ways: Ways,
     /// What `perigee check` measured of a round trip over each NIC.
     pub(crate) checked_ns: BTreeMap<String, u64>,
@@ -52,6 +55,7 @@ pub(crate) struct SlowDetector {
     blamed: BTreeMap<Subject, Suspect>,
     shares: ShareDetector,
     links: LinkStateDetector,
+    silences: SilenceDetector,
 }
 
 impl SlowDetector {
@@ -60,6 +64,9 @@ impl SlowDetector {
         let mut lossy = self.shares.judge(now_ms, &signs.shares);
         for worse in self.links.judge(now_ms, &signs.links) {
             worse.add_to(&mut lossy);
+        }
+        for silent in self.silences.judge(now_ms, &signs.silences) {
+            silent.add_to(&mut lossy);
         }
         let slow = self.compare(now_ms, signs);
         self.with_slow(lossy, slow, &signs.ways)

@@ -219,6 +219,10 @@ pub struct LinkSeries {
     /// peer.
     #[serde(default)]
     pub asked_round_trip_ns: Option<u64>,
+    /// Turns for which an exchange there has been waiting for an answer while nothing moved; 0
+    /// where all are answered.
+    #[serde(default)]
+    pub silent_turns: u64,
     /// The shortest round trip of the last minutes.
     pub round_trip_min_ns: u64,
     /// Segments sent again.

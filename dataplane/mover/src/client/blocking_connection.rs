@@ -130,6 +130,7 @@ impl BlockingConnection {
             let step = self.greet_step();
             match step.map_err(|error| call.unreachable(&error, port, CONNECT_DEADLINE))? {
                 Some(welcome) => {
+                    self.link.end_wait();
                     self.arriving.expect_least(reply_bytes_min(welcome.protocol));
                     return Ok(welcome);
                 }
@@ -169,7 +170,12 @@ impl BlockingConnection {
         let mut patience = SpinWait::new(SPIN);
         while !slices.is_empty() {
             let answered = self.exchange.answered();
-            match self.step(call, slices) {
+            let step = self.step(call, slices).inspect(|has_moved| {
+                if *has_moved {
+                    self.link.end_wait();
+                }
+            });
+            match step {
                 // A long batch may never have to wait.
                 Ok(true) if self.exchange.answered() > answered && !slices.is_empty() => {
                     call.left()?;
@@ -311,6 +317,10 @@ impl BlockingConnection {
         match poll(&mut sockets, timeout) {
             Ok(0) if has_vanished(self.stream.as_fd()) => {
                 Err(call.broken(&io::Error::from_raw_os_error(libc::ETIMEDOUT)))
+            }
+            Ok(0) => {
+                self.link.note_silence(Some(self.stream.as_fd()));
+                Ok(())
             }
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(call.broken(&errno.into())),

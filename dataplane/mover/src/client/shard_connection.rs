@@ -91,6 +91,7 @@ impl<E: Environment> ShardConnection<E> {
             return Err(PeerError::Canceled);
         }
         let (stream, begun) = (open.frames.stream().clone(), environment.now());
+        open.link.begin_wait();
         let talk = async {
             match self.target.dialect() {
                 Dialect::Own { .. } => open.exchange(slice, terms.with_checksum).await,
@@ -101,6 +102,7 @@ impl<E: Environment> ShardConnection<E> {
             }
         };
         let outcome = within(environment, left, &stream, talk).await;
+        open.link.end_wait();
         let ended = environment.now();
         let counted = Counted {
             queued: begun.saturating_sub(terms.submitted),

@@ -146,7 +146,16 @@ fn an_owner_that_stops_answering_is_counted_and_shown() {
         let (mut seen, before) = (perigee_activity::RingsSeen::default(), errors());
         page().marks(&mut seen).unwrap();
         relay.freeze(true);
-        let late = read_one(&engine, &place, checksum).unwrap_err();
+        let waits = || page().links().unwrap().into_iter().any(|link| link.wait.is_some());
+        let late = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read_one(&engine, &place, checksum).unwrap_err());
+            while !reader.is_finished() && !waits() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(!reader.is_finished(), "the wait of {bytes} bytes is not seen");
+            reader.join().unwrap()
+        });
+        assert!(!waits(), "it is over");
         assert!(matches!(late, TransferError::Peer(PeerError::Deadline { .. })), "{late}");
         assert!(errors() > before, "{bytes} bytes");
         let marks = page().marks(&mut seen).unwrap().slow;

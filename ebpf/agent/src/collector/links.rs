@@ -3,6 +3,7 @@
 //! Invariant: a page is counted once, also by an agent that was started again while its process
 //! lives, and no pair of NIC and peer that is there loses what it had counted.
 
+use super::waits::Waits;
 use crate::host::{NetworkNamespace, foreign_name};
 use crate::limits::{GONE_SERIES_MAX, LINK_FRESH_MS, LINKS_MAX};
 use crate::persisted::StateFolder;
@@ -25,6 +26,7 @@ pub(super) struct Links {
     /// What pages that are gone had counted.
     retired: BTreeMap<Ends, Retired>,
     turn: u64,
+    waits: Waits,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,6 +82,7 @@ impl Links {
                 .map(|(ends, counters)| (ends, Retired { counters, seen_turn: 0 }))
                 .collect(),
             turn: 0,
+            waits: Waits::default(),
         }
     }
 
@@ -109,7 +112,7 @@ impl Links {
         let mut there: BTreeMap<_, BTreeMap<Ends, LinkCounters>> = BTreeMap::new();
         for page in pages.opened() {
             let counters = there.entry(page.path().to_owned()).or_default();
-            for link in page.links().unwrap_or_default() {
+            for (place, link) in page.links().unwrap_or_default().into_iter().enumerate() {
                 let device = match network.is_foreign(page) {
                     true => foreign_name(&link.device),
                     false => link.device.clone(),
@@ -118,10 +121,14 @@ impl Links {
                 let counters = counters.entry(ends.clone()).or_default();
                 *counters = counters.with(u64::saturating_add, LinkCounters::of(&link));
                 if !page.is_ended() {
-                    see(found.entry(ends).or_default(), &link, now_ms);
+                    let series = found.entry(ends).or_default();
+                    see(series, &link, now_ms);
+                    let silent_turns = self.waits.see(page.path(), place, link.wait);
+                    series.silent_turns = series.silent_turns.max(silent_turns);
                 }
             }
         }
+        self.waits.end_turn();
         for (path, last) in &self.last {
             if !there.contains_key(path) && path.file_name().is_some_and(|name| pages.holds(name)) {
                 there.insert(path.clone(), last.clone());

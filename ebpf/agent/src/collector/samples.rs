@@ -9,6 +9,7 @@ use crate::histogram::Distribution;
 use crate::host::Wait;
 use crate::slow::link_state::LinkState;
 use crate::slow::sample::Sample;
+use crate::slow::silence::LinkSilence;
 use crate::slow::{RDMA_GROUP, SHORTEST_GROUP, Signs};
 use crate::snapshot::{LinkSeries, Snapshot, SuspectCause, SuspectKind};
 use asked::{Asked, asked, peers, ways, wires};
@@ -55,6 +56,8 @@ impl Samples {
         let waited_ns = shards.iter().map(|shard| shard.value_ns).max().unwrap_or(0);
         samples.extend(peers(&asked, snapshot, waited_ns));
         samples.extend(wires(&asked, snapshot));
+        let outward = snapshot.links.iter().filter(|link| !link.is_loopback());
+        let silences = outward.map(LinkSilence::of).collect();
         samples.extend(shards);
         samples.extend(self.disks(snapshot, elapsed_ns));
         let shares = shares(snapshot, &mut self.counters);
@@ -62,7 +65,8 @@ impl Samples {
             Signs::default()
         } else {
             let links = LinkState::of(&snapshot.nics);
-            Signs { samples, shares, links, ways: ways(snapshot), ..Signs::default() }
+            let ways = ways(snapshot);
+            Signs { samples, shares, links, silences, ways, ..Signs::default() }
         }
     }
 
