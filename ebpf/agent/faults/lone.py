@@ -22,6 +22,7 @@ class Lone(Scene):
 
     def __init__(self, log=None, ebpf=True):
         self.ended = None
+        self.is_frozen = False
         super().__init__(log, ebpf, shielded=False)
 
     def build(self, ebpf):
@@ -52,6 +53,11 @@ class Lone(Scene):
         self.stopping = threading.Thread(target=stop_and_go)
         self.stopping.start()
 
+    def freeze(self):
+        """The peer stands still, until `well`: no exchange with it ends."""
+        os.kill(self.peer.pid, signal.SIGSTOP)
+        self.is_frozen = True
+
     def starve(self):
         """The peer's process gets 0.3 % of a core, until `well`."""
         group = CPU_GROUPS / self.tag
@@ -64,9 +70,12 @@ class Lone(Scene):
             self.ended.set()
             self.stopping.join()
             self.ended = None
+        if self.is_frozen:
+            os.kill(self.peer.pid, signal.SIGCONT)
+            self.is_frozen = False
         (CPU_GROUPS / "cgroup.procs").write_text(str(self.peer.pid))
 
     def close(self):
-        if self.ended:
+        if self.ended or self.is_frozen:
             self.well()
         super().close()

@@ -101,12 +101,12 @@ def play_uneven(ebpf, log=None):
 
 
 def play_still(ebpf, log=None):
-    """The only peer of a host is stopped for a part of each second, then starved: it is named, and not the NIC."""
+    """The only peer of a host is stopped, then stopped for a part of each second, then starved: it is named, and not the NIC."""
     seen, right = {}, True
     with Lone(log, ebpf) as lone:
         name = lone.address(2)
         right &= not only_of_load(watch(lone, QUIET_S, lambda _: False))
-        for fault in (lone.stop, lone.starve):
+        for fault in (lone.freeze, lone.stop, lone.starve):
             fault()
             blamed = watch(lone, BLAME_S, lambda now: ("peer", name) in now)
             blamed |= watch(lone, LINGER_S, lambda _: False)
@@ -114,7 +114,7 @@ def play_still(ebpf, log=None):
             blamed |= watch(lone, CLEAR_S, lambda now: not only_of_load(now))
             right &= set(only_of_load(blamed)) == {("peer", name)}
             seen |= blamed
-    return right, "the only peer stopped, then starved", seen
+    return right, "the only peer stopped, stopped now and then, starved", seen
 
 
 def only_of_load(found):
