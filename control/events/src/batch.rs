@@ -1,8 +1,11 @@
-//! A batch of events in msgpack: `[time in ms, [event, ...], 0]`, each event a map.
+//! A batch of events in msgpack: `[time in ms, [event, ...], rank]`, each event a map.
 //!
 //! Field names are Mooncake's, so that its consumers read them. Fields that only an engine knows,
-//! such as the model, are nil. `size`, the length of the value in bytes, is ours. Most bytes of an
+//! such as its tokens, are nil. `size`, the length of the value in bytes, is ours. Most bytes of an
 //! event are the same in each: they are written once, at the start.
+//!
+//! Mooncake 0.3.13 wrote `dp_rank` as nil and `block_hashes` as signed numbers. Its indexer takes
+//! numbers only, and refuses hashes that differ from `seq_hashes`; consumers of before take both.
 
 use crate::event_template::{EventTemplate, NIL};
 use crate::sequence_hash::sequence_hash;
@@ -25,6 +28,7 @@ pub(crate) enum PublishedEvent<'a> {
 pub(crate) struct BatchEncoder {
     has_object_key: bool,
     has_legacy_fields: bool,
+    dp_rank: u32,
     /// Of each medium.
     templates: [MediumTemplates; Medium::ALL.len()],
 }
@@ -52,6 +56,7 @@ impl BatchEncoder {
         Ok(Self {
             has_object_key: settings.has_object_key,
             has_legacy_fields: settings.has_legacy_fields,
+            dp_rank: settings.dp_rank,
             templates: [
                 MediumTemplates::new(settings, Medium::Memory)?,
                 MediumTemplates::new(settings, Medium::Disk)?,
@@ -88,7 +93,7 @@ impl BatchEncoder {
         for (id, event) in (first_id..).zip(events) {
             self.write_event(&mut out, event, id, time_ms)?;
         }
-        write_uint(&mut out, 0)?;
+        write_uint(&mut out, u64::from(self.dp_rank))?;
         Ok(out)
     }
 
@@ -149,7 +154,7 @@ impl BatchEncoder {
             out.extend_from_slice(&template.legacy_hashes);
             write_array_len(out, u32::from(hash.is_some()))?;
             if let Some(hash) = hash {
-                write_sint(out, hash.cast_signed())?;
+                write_uint(out, hash)?;
             }
         }
         out.extend_from_slice(&template.end);
@@ -184,6 +189,11 @@ mod tests {
             publish: Endpoint::Tcp("localhost".to_owned(), 0),
             replay: None,
             backend_id: "pool".to_owned(),
+            model_name: None,
+            block_size: None,
+            additional_salt: None,
+            lora_name: None,
+            dp_rank: 0,
             has_object_key,
             has_legacy_fields,
             queue_capacity: 8,
@@ -229,17 +239,39 @@ mod tests {
             ("backend_id", text("pool")),
             ("group_id", text("prefix")),
             ("medium", text("cpu")),
-            ("dp_rank", Value::Nil(())),
+            ("dp_rank", Value::Unsigned(0)),
             ("object_key", text(&hash.to_string())),
             ("size", Value::Unsigned(4096)),
             ("seq_hashes", Value::List(vec![Value::Unsigned(hash)])),
-            ("block_hashes", Value::List(vec![Value::Signed(-2)])),
+            ("block_hashes", Value::List(vec![Value::Unsigned(hash)])),
             ("base_block_idx", Value::Unsigned(0)),
             ("parent_hash", Value::Nil(())),
             ("token_ids", Value::Nil(())),
             ("parent_block_hash", Value::Nil(())),
         ];
         assert_eq!(map, wanted.map(|(name, value)| (name.to_owned(), value)).into());
+    }
+
+    #[test]
+    fn what_an_operator_says_of_the_model_is_in_every_event() {
+        let named = EventSettings {
+            model_name: Some("a-model".to_owned()),
+            block_size: Some(16),
+            additional_salt: Some("w8a8".to_owned()),
+            lora_name: Some("sql".to_owned()),
+            dp_rank: 3,
+            ..settings(true, true)
+        };
+        let removed = event(KeyChange::Removed, "7", None);
+        for event in [PublishedEvent::Key(&removed), PublishedEvent::Cleared(Medium::Disk)] {
+            let bytes = BatchEncoder::new(&named).unwrap().encode(&[event], 7, 1_000).unwrap();
+            let (_, events, rank): Batch = rmp_serde::from_slice(&bytes).unwrap();
+            let shown = ["model_name", "block_size", "additional_salt", "lora_name", "dp_rank"]
+                .map(|name| &events[0][name]);
+            let (block, in_event) = (Value::Unsigned(16), Value::Unsigned(3));
+            assert_eq!(shown, [&text("a-model"), &block, &text("w8a8"), &text("sql"), &in_event]);
+            assert_eq!(rank, 3);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::settings::EventSettings;
 use perigee_master::{KeyChange, Medium};
-use rmp::encode::{ValueWriteError, write_map_len, write_str};
+use rmp::encode::{ValueWriteError, write_map_len, write_str, write_uint};
 
 /// Nil in msgpack.
 pub(crate) const NIL: u8 = 0xC0;
@@ -28,8 +28,14 @@ pub(crate) struct EventTemplate {
 #[derive(Clone, Copy)]
 enum Constant<'a> {
     Nil,
-    Zero,
+    Number(u32),
     Text(&'a str),
+}
+
+impl<'a> Constant<'a> {
+    fn text(text: Option<&'a String>) -> Self {
+        text.map_or(Self::Nil, |text| Self::Text(text))
+    }
 }
 
 impl EventTemplate {
@@ -44,7 +50,7 @@ impl EventTemplate {
             KeyChange::Removed => ("removed", "BlockRemoved"),
         };
         // A stored block needs its depth or its parent: keys stand alone, at depth 0.
-        let depth = if is_stored { Constant::Zero } else { Constant::Nil };
+        let depth = if is_stored { Constant::Number(0) } else { Constant::Nil };
         let mut end = vec![("base_block_idx", depth)];
         if is_stored {
             end.extend([("parent_hash", Constant::Nil), ("token_ids", Constant::Nil)]);
@@ -84,17 +90,17 @@ impl EventTemplate {
             fields.push(("type", Constant::Text(older)));
         }
         fields.extend([
-            ("model_name", Constant::Nil),
-            ("block_size", Constant::Nil),
-            ("additional_salt", Constant::Nil),
-            ("lora_name", Constant::Nil),
+            ("model_name", Constant::text(settings.model_name.as_ref())),
+            ("block_size", settings.block_size.map_or(Constant::Nil, Constant::Number)),
+            ("additional_salt", Constant::text(settings.additional_salt.as_ref())),
+            ("lora_name", Constant::text(settings.lora_name.as_ref())),
         ]);
         let (mut tenant, behind) = (
             constants(&fields)?,
             [
                 ("backend_id", Constant::Text(&settings.backend_id)),
                 ("medium", Constant::Text(medium.name())),
-                ("dp_rank", Constant::Nil),
+                ("dp_rank", Constant::Number(settings.dp_rank)),
             ],
         );
         write_str(&mut tenant, "tenant_id")?;
@@ -124,7 +130,9 @@ fn constants(fields: &[(&str, Constant<'_>)]) -> Result<Vec<u8>, ValueWriteError
         write_str(&mut out, name)?;
         match value {
             Constant::Nil => out.push(NIL),
-            Constant::Zero => out.push(0),
+            Constant::Number(number) => {
+                write_uint(&mut out, u64::from(*number))?;
+            }
             Constant::Text(text) => write_str(&mut out, text)?,
         }
     }

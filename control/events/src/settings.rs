@@ -11,6 +11,16 @@ pub struct EventSettings {
     pub replay: Option<Endpoint>,
     /// Name of this cache in every event.
     pub backend_id: String,
+    /// The model whose blocks are kept here; nil in events if `None`.
+    pub model_name: Option<String>,
+    /// Tokens of a block.
+    pub block_size: Option<u32>,
+    /// What separates the hashes of this cache from others of the same model.
+    pub additional_salt: Option<String>,
+    /// The LoRA adapter of the model.
+    pub lora_name: Option<String>,
+    /// The data-parallel rank in every event.
+    pub dp_rank: u32,
     /// Put the key into events as `object_key`.
     pub has_object_key: bool,
     /// Put the older names `type` and `block_hashes` into events.

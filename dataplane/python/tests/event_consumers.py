@@ -15,6 +15,7 @@ U32, U64 = 1 << 32, 1 << 64
 PATIENCE_S = 30
 POLL_MS = 50
 HASH_DIGITS = 64
+HASH_DIGITS_MIN = 16
 OBJECT_FIELDS = {
     "group_id", "object_key", "seq_hashes", "block_hashes", "base_block_idx", "parent_hash",
     "token_ids", "parent_block_hash",
@@ -50,14 +51,14 @@ class Consumer:
     """Subscribes to everything; `apply` gets each message."""
 
     def __init__(self, endpoint):
-        self.context = zmq.Context()
-        self.socket = self.context.socket(zmq.SUB)
+        self.zmq = zmq.Context()
+        self.socket = self.zmq.socket(zmq.SUB)
         self.socket.connect(endpoint)
         self.socket.subscribe(b"")
 
     def close(self):
         """Leave; what has not come is dropped."""
-        self.context.destroy(linger=0)
+        self.zmq.destroy(linger=0)
 
     def join(self, store):
         """Wait until the subscription is seen."""
@@ -153,12 +154,37 @@ class HicacheIndex(Consumer):
 REGISTER_FIELDS = {
     "endpoint": str, "replay_endpoint": str, "type": str, "modelname": str, "lora_name": str,
     "tenant_id": str, "instance_id": str, "block_size": int, "dp_rank": int, "additionalsalt": str,
+    "hash_profile": dict,
 }
-REQUIRED = ("endpoint", "type", "modelname", "instance_id", "block_size", "dp_rank")
+REQUIRED = (
+    "endpoint", "type", "modelname", "instance_id", "block_size", "dp_rank", "hash_profile",
+)
+LABELS = ("tp_rank:", "pcp", "dcp", "pp_rank:")
+
+
+def page_of_sglang(key):
+    """Return the hash and the part that a key of SGLang names, or nothing."""
+    page, _, part = key.partition("_")
+    return (page, part) if len(page) == HASH_DIGITS and part else None
+
+
+def block_of_vllm(key):
+    """Return the hash and the object that a key of vLLM names, or nothing."""
+    parts = key.split("@")
+    if len(parts) < 2 + len(LABELS) or len(parts[-1]) < HASH_DIGITS_MIN:
+        return None
+    ranks = zip(parts[-1 - len(LABELS) : -1], LABELS)
+    return (parts[-1], key) if all(rank.startswith(label) for rank, label in ranks) else None
+
+
+STRATEGIES = {"sglang": page_of_sglang, "vllm_v1": block_of_vllm}
 
 
 class Conductor(Consumer):
-    """An indexer with one publisher of type `Mooncake`; a gap makes it forget that for good."""
+    """An indexer with one publisher of type `Mooncake`; a gap makes it forget that for good.
+
+    It is as its sources after 0.3.13 have it: what it cannot index is refused with a reason.
+    """
 
     def __init__(self, registration):
         assert all(name in registration for name in REQUIRED)
@@ -166,7 +192,10 @@ class Conductor(Consumer):
         assert registration["type"] == "Mooncake" and registration["block_size"] > 0
         super().__init__(registration["endpoint"])
         self.tenant = registration.get("tenant_id", "default")
+        self.strategy = registration["hash_profile"]["strategy"]
+        self.context = (registration["modelname"], registration["block_size"])
         self.last, self.stale = None, False
+        self.refused = set()
         self.event_ids = []
         # Parts of each page in each tier.
         self.parts = {tier: {} for tier in ("cpu", "disk")}
@@ -190,8 +219,8 @@ class Conductor(Consumer):
         assert is_int(event["event_id"]) and event["timestamp"] == time_ms
         for name in ("model_name", "additional_salt", "lora_name", "medium"):
             assert is_text_or_nil(event[name]), name
-        for name in ("block_size", "dp_rank"):
-            assert event[name] is None or is_int(event[name], U32), name
+        assert event["block_size"] is None or is_int(event["block_size"], U32)
+        assert is_int(event["dp_rank"], U32), "it takes a number only"
         assert type(event["tenant_id"]) is str and event["tenant_id"]
         assert type(event["backend_id"]) is str and event["backend_id"]
         if kind == "cleared":
@@ -199,6 +228,7 @@ class Conductor(Consumer):
             return
         assert is_text_or_nil(event["group_id"]) and type(event["object_key"]) is str
         assert type(event["seq_hashes"]) is list and all(map(is_int, event["seq_hashes"]))
+        assert event.get("block_hashes", event["seq_hashes"]) == event["seq_hashes"]
         assert event["base_block_idx"] is None or is_int(event["base_block_idx"], U32)
         if kind == "removed":
             assert not STORED_FIELDS & set(event)
@@ -213,9 +243,17 @@ class Conductor(Consumer):
         if event["event_type"] == "cleared":
             self.parts[tier].clear()
             return
-        page, _, part = event["object_key"].partition("_")
-        if len(page) != HASH_DIGITS or not part:
+        if (event["model_name"], event["block_size"]) != self.context:
+            self.refused.add("model_name and block_size are not those of the registration")
             return
+        if self.strategy == "vllm_v1" and event["group_id"] not in (None, "", "0"):
+            self.refused.add("a block of vLLM is in a group")
+            return
+        block = STRATEGIES[self.strategy](event["object_key"])
+        if block is None:
+            self.refused.add("object_key is of another form")
+            return
+        page, part = block
         found = self.parts[tier].setdefault(page, set())
         if event["event_type"] == "stored":
             found.add(part)

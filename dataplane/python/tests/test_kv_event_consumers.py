@@ -1,6 +1,7 @@
 """Routers of other projects, played as consumers of a real master: Dynamo's and Mooncake's own."""
 
 import contextlib
+import hashlib
 import json
 import urllib.parse
 
@@ -15,11 +16,12 @@ PAGE = 4
 TOKENS = list(range(100, 100 + 6 * PAGE)) + [7]
 PAGES = page_hashes(TOKENS, PAGE)
 VALUE_BYTES = 64 << 10
+MODEL = ("--kv_events_model_name=a-model", f"--kv_events_block_size={PAGE}")
 
 
 @pytest.fixture
 def master(tmp_path):
-    one = Master(tmp_path)
+    one = Master(tmp_path, MODEL)
     yield one
     one.process.stop()
 
@@ -54,6 +56,9 @@ def registration(master, **more):
         "instance_id": "engine-0",
         "block_size": PAGE,
         "dp_rank": 0,
+        "hash_profile": {
+            "strategy": "sglang", "algorithm": "sha256", "index_projection": "high64_be",
+        },
     } | more
 
 
@@ -147,7 +152,7 @@ def test_a_router_with_hicache_has_no_ghosts_after_evictions_and_a_restart(maste
 
 
 def test_a_conductor_takes_the_registration_and_finds_prompts_by_tier(tmp_path):
-    master = Master(tmp_path, ("--enable_offload", "--offload_on_evict=false"))
+    master = Master(tmp_path, ("--enable_offload", "--offload_on_evict=false", *MODEL))
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: master.process.stop())
         disk = {"enable_ssd_offload": True, "ssd_offload_path": str(tmp_path / "disk")}
@@ -173,6 +178,42 @@ def test_a_conductor_takes_the_registration_and_finds_prompts_by_tier(tmp_path):
         first = conductor.event_ids[0]
         assert conductor.event_ids == [*range(first, first + len(conductor.event_ids))]
         assert not conductor.stale
+
+
+def block_keys(number):
+    """Return the keys in which vLLM stores a block on two ranks."""
+    name = hashlib.sha256(bytes([number])).hexdigest()
+    return name, [f"a-model@tp_rank:{rank}@pcp0@dcp0@pp_rank:0@{name}" for rank in range(2)]
+
+
+def test_a_conductor_finds_the_blocks_that_vllm_stores(master, engine):
+    profile = {"strategy": "vllm_v1", "algorithm": "sha256", "index_projection": "low64_be"}
+    with contextlib.closing(Conductor(registration(master, hash_profile=profile))) as conductor:
+        conductor.join(engine)
+        (kept, kept_keys), (gone, gone_keys) = block_keys(0), block_keys(1)
+        for key in kept_keys + gone_keys:
+            assert engine.put(key, b"kv") == 0
+        cpu = conductor.parts["cpu"]
+        conductor.wait_for(lambda: cpu.get(gone) == set(gone_keys), "a block of two ranks")
+        for key in gone_keys:
+            assert engine.remove(key, True) == 0
+        conductor.wait_for(lambda: not cpu[gone], "a block that is removed")
+        assert cpu[kept] == set(kept_keys)
+        # The keys with which this consumer joined are no blocks.
+        assert conductor.refused <= {"object_key is of another form"}
+
+
+def test_a_conductor_says_which_settings_a_master_without_a_model_lacks(tmp_path):
+    master = Master(tmp_path)
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: master.process.stop())
+        engine = connect(f"127.0.0.1:{master.rpc}", SEGMENT_BYTES)
+        stack.callback(engine.close)
+        conductor = stack.enter_context(contextlib.closing(Conductor(registration(master))))
+        conductor.join(engine)
+        write_page(engine, PAGES[0])
+        conductor.wait_for(lambda: conductor.refused, "an event that is refused")
+        assert conductor.longest(TOKENS, PAGE) == {"cpu": 0, "disk": 0}
 
 
 def test_conductors_of_two_tenants_have_their_own_pages_and_forget_a_master_that_restarts(

@@ -14,6 +14,7 @@ from event_master import SEGMENT_BYTES, Master
 from mooncake.store import ReplicateConfig
 
 VALUE_BYTES = 64 << 10
+LARGE_HASH = (1 << 64) - 2
 MEDIA = ("cpu", "disk")
 REPLAY_END = (-1).to_bytes(8, "big", signed=True)
 
@@ -89,7 +90,7 @@ class Router(Consumer):
 
     def replay(self, first):
         """Ask for all batches from a number on, with the socket that vLLM's consumers use."""
-        with self.context.socket(zmq.DEALER) as socket:
+        with self.zmq.socket(zmq.DEALER) as socket:
             socket.connect(f"tcp://127.0.0.1:{self.master.replay}")
             socket.send_multipart([b"", first.to_bytes(8, "big")])
             while True:
@@ -145,6 +146,11 @@ def test_a_router_learns_of_puts_upserts_groups_and_removals(master, donor, rout
     assert router.known["12345"] == (100, "a prefix")
     stored = next(event for event in router.events if event.get("object_key") == "12345")
     assert stored["seq_hashes"] == stored["block_hashes"] == [12345]
+    # A hash above 2**63 is the same number in both, as in every other event.
+    assert donor.put(str(LARGE_HASH), b"x") == 0
+    router.wait_for(lambda: str(LARGE_HASH) in router.known, "a large hash")
+    assert router.events[-1]["seq_hashes"] == router.events[-1]["block_hashes"] == [LARGE_HASH]
+    assert {event["dp_rank"] for event in router.events} == {0}
     assert (stored["event_type"], stored["type"]) == ("stored", "BlockStored")
     assert donor.remove("12345", True) == 0
     router.wait_for(lambda: "12345" not in router.known, "a removal")

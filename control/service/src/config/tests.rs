@@ -394,6 +394,33 @@ fn events_need_an_endpoint_and_a_name_and_are_off_otherwise() {
 }
 
 #[test]
+fn events_name_the_model_that_an_operator_gives_and_none_otherwise() {
+    let on = [
+        "--enable_kv_events",
+        "--kv_events_bind_endpoint=tcp://*:5557",
+        "--kv_events_backend_id=b",
+    ];
+    let plain = load(&on).unwrap().events.unwrap();
+    assert_eq!((plain.model_name, plain.block_size, plain.dp_rank), (None, None, 0));
+    assert_eq!((plain.additional_salt, plain.lora_name), (None, None));
+    let flags = [
+        "--kv_events_model_name=a-model",
+        "--kv_events_block_size=16",
+        "--kv_events_additional_salt=w8a8",
+        "--kv_events_lora_name=sql",
+        "--kv_events_dp_rank=3",
+    ];
+    let config = load(&[on.as_slice(), &flags].concat()).unwrap();
+    assert_eq!(config.warnings, Vec::<String>::new());
+    let named = config.events.unwrap();
+    assert_eq!((named.model_name.as_deref(), named.block_size), (Some("a-model"), Some(16)));
+    assert_eq!(named.additional_salt.as_deref(), Some("w8a8"));
+    assert_eq!((named.lora_name.as_deref(), named.dp_rank), (Some("sql"), 3));
+    let idle = load(&flags[..1]).unwrap();
+    assert!(idle.warnings[0].contains("kv_events_model_name"), "{:?}", idle.warnings);
+}
+
+#[test]
 fn quotas_of_tenants_come_from_a_file_that_must_be_named() {
     let (on, place) = ("--enable_multi_tenants", "--tenant_quota_connector_uri=/etc/quotas.yaml");
     assert_eq!(load(&[on, place]).unwrap().quota_file, Some("/etc/quotas.yaml".into()));

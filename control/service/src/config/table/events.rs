@@ -2,7 +2,7 @@
 
 use perigee_flags::{Flag, ValueKind};
 
-const NOT_EMITTED: &str = "it is not part of an event any more";
+const OF_EACH_KEY: &str = "each event has the tenant of its key";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new(
@@ -38,11 +38,30 @@ pub(super) const FLAGS: &[Flag] = &[
         "Events of one shard that wait to be published; the oldest go when there are more. 0 means \
          no bound",
     ),
-    Flag::new("kv_events_model_name", ValueKind::Text, "", "Model name").deprecated(NOT_EMITTED),
-    Flag::new("kv_events_tenant_id", ValueKind::Text, "default", "Tenant").deprecated(NOT_EMITTED),
-    Flag::new("kv_events_additional_salt", ValueKind::Text, "", "Salt").deprecated(NOT_EMITTED),
-    Flag::new("kv_events_lora_name", ValueKind::Text, "", "LoRA name").deprecated(NOT_EMITTED),
-    Flag::new("kv_events_block_size", ValueKind::Uint32, "0", "Block size").deprecated(NOT_EMITTED),
-    Flag::new("kv_events_dp_rank", ValueKind::Uint32, "0", "Data-parallel rank")
-        .deprecated(NOT_EMITTED),
+    Flag::new(
+        "kv_events_model_name",
+        ValueKind::Text,
+        "",
+        "Model whose blocks are kept here, in every event; Mooncake's conductor needs it",
+    ),
+    Flag::new("kv_events_tenant_id", ValueKind::Text, "default", "Tenant").deprecated(OF_EACH_KEY),
+    Flag::new(
+        "kv_events_additional_salt",
+        ValueKind::Text,
+        "",
+        "What separates the hashes of this cache from others of its model, in every event",
+    ),
+    Flag::new(
+        "kv_events_lora_name",
+        ValueKind::Text,
+        "",
+        "LoRA adapter of the model, in every event",
+    ),
+    Flag::new(
+        "kv_events_block_size",
+        ValueKind::Uint32,
+        "0",
+        "Tokens of a block, in every event; Mooncake's conductor needs it. 0: nil",
+    ),
+    Flag::new("kv_events_dp_rank", ValueKind::Uint32, "0", "Data-parallel rank in every event"),
 ];
