@@ -24,7 +24,7 @@ const PROMOTION_THRESHOLD_MAX: u64 = u8::MAX as u64;
 
 pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagError> {
     let mut warnings = settings.warnings().to_vec();
-    let metadata = metadata(settings);
+    let metadata = metadata(settings, &mut warnings);
     Ok(MasterConfig {
         rpc: rpc_config(settings, &mut warnings)?,
         http: listen(settings, "metrics_host", "metrics_port"),
@@ -53,13 +53,23 @@ pub(super) fn master_config(settings: &Settings) -> Result<MasterConfig, FlagErr
 
 /// Where the metadata service listens: it runs if it is switched on, or if the command line gives
 /// its host or port and does not switch it off. Files often list both beside a service that is off.
-fn metadata(settings: &Settings) -> Option<Listen> {
+fn metadata(settings: &Settings, warnings: &mut Vec<String>) -> Option<Listen> {
     const SWITCH: &str = "enable_http_metadata_server";
     const HOST: &str = "http_metadata_server_host";
     const PORT: &str = "http_metadata_server_port";
     let on_command_line = |name| *settings.origin(name) == Origin::CommandLine;
     let is_meant = !settings.is_given(SWITCH) && [HOST, PORT].into_iter().any(on_command_line);
-    (settings.bool(SWITCH) || is_meant).then(|| listen(settings, HOST, PORT))
+    if settings.bool(SWITCH) || is_meant {
+        return Some(listen(settings, HOST, PORT));
+    }
+    let is_meant_for_it =
+        |name| !matches!(*settings.origin(name), Origin::Default | Origin::File(_));
+    for name in [HOST, PORT].into_iter().filter(|name| is_meant_for_it(name)) {
+        warnings.push(format!(
+            "Setting `{name}` has no effect without {SWITCH}: the metadata service is off"
+        ));
+    }
+    None
 }
 
 fn eviction(settings: &Settings, warnings: &mut Vec<String>) -> EvictionConfig {

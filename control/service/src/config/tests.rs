@@ -153,10 +153,18 @@ fn the_metadata_service_runs_when_the_command_line_gives_its_place() {
     assert_eq!(place(&[]), None);
     let off = "--enable_http_metadata_server=false";
     assert_eq!(place(&[off, "--http_metadata_server_port=8088"]), None);
+    for flag in ["http_metadata_server_port=8088", "http_metadata_server_host=::"] {
+        let warnings = load(&[off, &format!("--{flag}")]).unwrap().warnings;
+        let name = flag.split('=').next().unwrap_or_default();
+        assert!(warnings.len() == 1 && warnings[0].contains(name), "{warnings:?}");
+        assert!(warnings[0].contains("enable_http_metadata_server"), "{warnings:?}");
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("master.yaml");
     std::fs::write(&path, "http_metadata_server_port: 8080\n").unwrap();
-    assert_eq!(place(&[&format!("--config_path={}", path.display())]), None);
+    let file = format!("--config_path={}", path.display());
+    assert_eq!(place(&[&file]), None);
+    assert_eq!(load(&[&file]).unwrap().warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 /// Hosts that stand for "any address of this machine".
 const ANY_HOST: [&str; 4] = ["0.0.0.0", "::", "[::]", ""];
+const DISK_READS: &str = "start_offload_rpc_server";
 
 pub(super) fn node_config(
     settings: &Settings,
@@ -33,10 +34,10 @@ pub(super) fn node_config(
         device_names: settings.text("device_names").to_owned(),
         disks: disks(settings, environment, &mut warnings)?,
         tenant: tenant(settings)?,
-        client_socket: client_socket(settings)?,
+        client_socket: client_socket(settings, &mut warnings)?,
         max_wait: Duration::from_millis(settings.integer("max_wait_time")),
         drain: drain(settings),
-        http: http(settings)?,
+        http: http(settings, &mut warnings)?,
         environment: data_path(settings, environment)?,
         log: LogSettings::from_settings(settings),
         changed: settings.changed(),
@@ -48,13 +49,25 @@ fn refuse(settings: &Settings, name: &'static str, expected: &str) -> FlagError 
     settings.refusal(name, expected.to_owned())
 }
 
-fn client_socket(settings: &Settings) -> Result<Option<ClientSocket>, FlagError> {
+/// One line for each of these that is given beside a switch that takes their effect away.
+fn warn_of_idle(settings: &Settings, names: &[&str], reason: &str, warnings: &mut Vec<String>) {
+    for name in names.iter().filter(|name| settings.is_given(name)) {
+        warnings.push(format!("Setting `{name}` has no effect {reason}"));
+    }
+}
+
+fn client_socket(
+    settings: &Settings,
+    warnings: &mut Vec<String>,
+) -> Result<Option<ClientSocket>, FlagError> {
     let path = PathBuf::from(settings.text("ipc_socket_path").trim());
     let mode = u32::from_str_radix(settings.text("ipc_socket_mode").trim(), 8);
     let Some(mode) = mode.ok().filter(|mode| *mode <= 0o777) else {
         return Err(refuse(settings, "ipc_socket_mode", "octal mode bits, such as 0660"));
     };
     if path.as_os_str().is_empty() {
+        let reason = "without ipc_socket_path: there is no socket";
+        warn_of_idle(settings, &["ipc_socket_mode"], reason, warnings);
         return Ok(None);
     }
     if !path.is_absolute() || path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
@@ -142,9 +155,10 @@ fn disks(
         let disks = DiskSettings::read(path, key_file, &variables);
         return disks.map(Some).map_err(|error| FlagError::Conflict(error.to_string()));
     }
-    if settings.is_given("ssd_offload_path") {
-        warnings.push("Setting `ssd_offload_path` has no effect without enable_offload".to_owned());
-    }
+    let mut idle = vec!["ssd_offload_path"];
+    // Off, it has a line of its own.
+    idle.extend(settings.bool(DISK_READS).then_some(DISK_READS));
+    warn_of_idle(settings, &idle, "without enable_offload", warnings);
     let shared = DiskSettings::read_shared(key_file, &variables);
     if let (Err(error), true) = (&shared, settings.is_given("ssd_key_file")) {
         return Err(FlagError::Conflict(error.to_string()));
@@ -172,9 +186,11 @@ fn metadata(settings: &Settings) -> Result<Metadata, FlagError> {
     Ok(Metadata::Required(server.to_owned()))
 }
 
-fn http(settings: &Settings) -> Result<HttpPage, FlagError> {
+fn http(settings: &Settings, warnings: &mut Vec<String>) -> Result<HttpPage, FlagError> {
     let is_given = settings.is_given("enable_http_server");
     if is_given && !settings.bool("enable_http_server") {
+        let reason = "with enable_http_server=false: nothing is served";
+        warn_of_idle(settings, &["http_host", "http_port"], reason, warnings);
         return Ok(HttpPage::Off);
     }
     let host = settings.text("http_host").trim_matches(['[', ']']);

@@ -169,6 +169,25 @@ fn flags_that_are_not_needed_say_so() {
 }
 
 #[test]
+fn flags_beside_a_switch_that_makes_them_idle_say_so() {
+    for (arguments, name, reason) in [
+        (&["--ipc_socket_mode=666"][..], "ipc_socket_mode", "ipc_socket_path"),
+        (&["--start_offload_rpc_server"], "start_offload_rpc_server", "enable_offload"),
+        (&["--start_offload_rpc_server=false"], "start_offload_rpc_server", "data port"),
+        (&["--noenable_http_server", "--http_host=::1"], "http_host", "enable_http_server"),
+        (&["--noenable_http_server", "--http_port=9301"], "http_port", "enable_http_server"),
+    ] {
+        let warnings = load(arguments).unwrap().warnings;
+        let [line] = warnings.as_slice() else { panic!("{arguments:?}: {warnings:?}") };
+        assert!(line.contains(name) && line.contains(reason), "{line}");
+    }
+    let disks = ["--enable_offload", "--ssd_offload_path=/a", "--start_offload_rpc_server"];
+    for arguments in [&["--http_host=::1"][..], &["--ipc_socket_path=/run/p.sock"], &disks] {
+        assert_eq!(load(arguments).unwrap().warnings, Vec::<String>::new(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_socket_for_other_users_has_a_path_and_mode_bits() {
     let socket = |arguments: &[&str]| load(arguments).map(|config| config.client_socket);
     assert_eq!(socket(&[]).unwrap(), None);

@@ -216,13 +216,15 @@ fn check_backend(variables: &Variables<'_>) -> Result<(), SettingError> {
 fn eviction_policy(
     variables: &Variables<'_>,
 ) -> Result<Option<(&'static str, &'static str)>, SettingError> {
-    let set = |name: &&'static str| variables.text(name).map(|text| (*name, text));
-    let Some((name, text)) = EVICTION_POLICIES.iter().find_map(set) else {
-        return Ok(None);
-    };
-    let known = ["fifo", "lru", "none"].into_iter().find(|word| *word == text.trim());
-    let refused = || SettingError::new(name, &text, "write fifo, which is what is done");
-    known.map(|word| Some((name, word))).ok_or_else(refused)
+    let mut first = None;
+    for name in EVICTION_POLICIES {
+        let Some(text) = variables.text(name) else { continue };
+        let known = ["fifo", "lru", "none"].into_iter().find(|word| *word == text.trim());
+        let refused = || SettingError::new(name, &text, "write fifo, which is what is done");
+        let word = known.ok_or_else(refused)?;
+        first = first.or(Some((name, word)));
+    }
+    Ok(first)
 }
 
 /// The smallest of the limits that are set, of each of so many disks; 0 for none.
@@ -378,6 +380,7 @@ mod tests {
         }
         for (name, value, part) in [
             (EVICTION_POLICIES[0], "newest", "fifo"),
+            (EVICTION_POLICIES[1], "newest", "fifo"),
             (SEGMENT_BYTES, "0", "16777216"),
             (SEGMENT_BYTES, "-1", "negative"),
             (SEGMENT_BYTES, "NaN", "NaN"),
@@ -390,6 +393,13 @@ mod tests {
             let error = said(name, value).unwrap_err();
             assert!(error.contains(name) && error.contains(part), "{name}={value}: {error}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_means_nothing_is_refused_beside_one_that_does() {
+        let values = [(EVICTION_POLICIES[0], "fifo"), (EVICTION_POLICIES[1], "newest")];
+        let error = with("/x", &values).unwrap_err().to_string();
+        assert!(error.contains(EVICTION_POLICIES[1]), "{error}");
     }
 
     #[test]
