@@ -206,17 +206,18 @@ impl ClusterBoard {
     }
 
     /// What agents say of hosts whose own programs take long. Where packets are lost at either end,
-    /// only what the peer says itself counts.
+    /// or a thread of the agent's own host has no core, only what the peer says itself counts.
     fn own_complaints(
         &self,
         owners: &BTreeMap<String, NicOfHost>,
     ) -> BTreeMap<String, Vec<OwnComplaint>> {
         let mut own: BTreeMap<String, Vec<OwnComplaint>> = BTreeMap::new();
         let lossy = self.lossy_hosts(owners);
-        for AgentReport { host, suspects, .. } in self.hosts.values().map(|row| &row.report) {
-            for suspect in suspects.iter().filter(|one| one.kind == "peer" && one.is_own()) {
+        for report in self.hosts.values().map(|row| &row.report) {
+            let host = report.host.as_str();
+            for suspect in report.counted().filter(|one| one.kind == "peer" && one.is_own()) {
                 let far = host_of(&suspect.name, owners);
-                let is_lossy = [host.as_str(), far].iter().any(|end| lossy.contains(end));
+                let is_lossy = [host, far].iter().any(|end| lossy.contains(end));
                 if is_lossy && !suspect.is_said_by_peer() {
                     continue;
                 }

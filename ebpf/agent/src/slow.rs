@@ -13,12 +13,12 @@ pub(crate) mod silence;
 #[cfg(test)]
 mod tests;
 
-use crate::snapshot::{Suspect, SuspectKind};
+use crate::snapshot::{Suspect, SuspectCause, SuspectKind};
 use evidence::evidence;
 use link_state::{LinkState, LinkStateDetector};
 pub(crate) use rule::{OWN_GROUP, RDMA_GROUP, SHORTEST_GROUP, STILL_GROUP, WIRE_GROUP};
 use rule::{SlowRule, is_beyond};
-use sample::{PeerBaseline, Sample, Subject, is_crowded};
+use sample::{PeerBaseline, Sample, Subject, is_crowded, is_starved};
 use series::{Grade, SubjectHistory, median};
 use share::{ShareDetector, ShareSample};
 use silence::{LinkSilence, SilenceDetector};
@@ -113,20 +113,25 @@ impl SlowDetector {
             let series = self.known.get(who);
             series.is_some_and(|series| series.silent_turns() < STALE_TURNS)
         });
-        self.note_explained(&signs.ways);
+        self.note_explained(&signs.ways, is_starved(&typical));
         let judged = self.blamed.iter().filter(|(who, _)| !self.was_explained(who));
         judged.map(|(_, suspect)| suspect.clone()).collect()
     }
 
-    /// Notes which ways that take longer are explained. They stay so for as many turns as count as
-    /// the present: signs come and go at different times.
-    fn note_explained(&mut self, ways: &Ways) {
+    /// Notes which ways that take longer are explained, and which peers that seem to stand still:
+    /// by a thread of this host that gets no core. They stay so for as many turns as count as the
+    /// present: signs come and go at different times.
+    fn note_explained(&mut self, ways: &Ways, is_starved: bool) {
         let slow = self
             .known
             .iter()
             .filter(|(who, series)| series.is_slow() || self.blamed.contains_key(*who));
         let explained = slow.map(|(who, _)| who).filter(|who| self.is_explained(who, ways));
-        let explained: Vec<Subject> = explained.cloned().collect();
+        let mut explained: Vec<Subject> = explained.cloned().collect();
+        let still = self.blamed.iter().filter(|(who, suspect)| {
+            who.0 == SuspectKind::Peer && suspect.cause == SuspectCause::Still
+        });
+        explained.extend(still.filter(|_| is_starved).map(|(who, _)| who.clone()));
         for who in explained {
             self.known.entry(who).or_default().note_explained();
         }

@@ -155,6 +155,25 @@ fn a_peer_whose_answers_are_lost_stands_still_only_if_it_says_so_itself() {
 }
 
 #[test]
+fn a_host_without_a_core_for_its_own_thread_does_not_say_who_stands_still() {
+    let play_with = |cause: &str| {
+        let mut board = ClusterBoard::default();
+        play(&mut board, 20, |host| match host {
+            0 => {
+                let thread = because("core", suspect("shard", "python/python"));
+                let peers = [1, 2].map(|far| because(cause, suspect("peer", address(far, 0))));
+                [vec![thread], peers.into()].concat()
+            }
+            _ => Vec::new(),
+        });
+        named(&mut board, 19_000)
+    };
+    let shard = (CulpritKind::Shard, "h0/python/python".to_owned());
+    assert_eq!(play_with("still"), std::slice::from_ref(&shard));
+    assert_eq!(play_with("disk"), [one_of_own("h1"), one_of_own("h2"), shard]);
+}
+
+#[test]
 fn a_process_that_stands_still_on_a_host_without_an_agent_is_named_by_its_address() {
     let mut board = ClusterBoard::default();
     play(&mut board, 6, |_| vec![because("still", suspect("peer", "10.9.9.9"))]);

@@ -38,6 +38,8 @@ pub(crate) struct Samples {
     /// later.
     starts_over: BTreeSet<(String, String)>,
     last_ns: Option<u64>,
+    /// How long the thread that waited most for a core did so, over all turns.
+    our_waits_ns: u64,
 }
 
 impl Samples {
@@ -46,15 +48,16 @@ impl Samples {
         self.counters.begin();
         let before = self.last_ns.replace(snapshot.monotonic_ns);
         let elapsed_ns = before.map_or(0, |before| snapshot.monotonic_ns.saturating_sub(before));
-        let asked = asked(snapshot, &mut self.counters);
+        let shards = self.shards(waits, elapsed_ns);
+        let waited_ns = shards.iter().map(|shard| shard.value_ns).max().unwrap_or(0);
+        self.our_waits_ns = self.our_waits_ns.saturating_add(of_turn(waited_ns, elapsed_ns));
+        let asked = asked(snapshot, &mut self.counters, self.our_waits_ns);
         self.reach.see(snapshot.links.iter());
         let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some();
         self.asked_reach.see(snapshot.links.iter().filter(asks));
         let mut samples = self.nics(snapshot, &asked);
         samples.extend(self.rails(snapshot));
-        let shards = self.shards(waits, elapsed_ns);
-        let waited_ns = shards.iter().map(|shard| shard.value_ns).max().unwrap_or(0);
-        samples.extend(peers(&asked, snapshot, waited_ns));
+        samples.extend(peers(&asked, snapshot));
         samples.extend(wires(&asked, snapshot));
         let outward = snapshot.links.iter().filter(|link| !link.is_loopback());
         let silences = outward.map(LinkSilence::of).collect();
@@ -212,6 +215,12 @@ impl Samples {
         }
         samples
     }
+}
+
+/// What so much of each second is of a turn.
+fn of_turn(of_a_second_ns: u64, elapsed_ns: u64) -> u64 {
+    let of_turn = u128::from(of_a_second_ns) * u128::from(elapsed_ns) / 1_000_000_000;
+    u64::try_from(of_turn).unwrap_or(u64::MAX)
 }
 
 fn typical(more: &Distribution) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! When a time is too long: one rule per kind. Invariant: a difference must be both a multiple and
 //! a length that matters.
 
-use super::sample::{PeerBaseline, Sample};
+use super::sample::{PeerBaseline, STARVED_NS, Sample};
 use super::series::Grade;
 use crate::snapshot::SuspectKind;
 
@@ -126,7 +126,7 @@ impl SlowRule {
                 usual_tenths: 20,
                 needs_usual: false,
                 alone_tenths: Some(30),
-                floor_ns: 400_000_000,
+                floor_ns: STARVED_NS,
                 // Waits grow from almost nothing, so multiples of them mean nothing.
                 adds_up: true,
                 sees_past_others: false,

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// doubtful.
 pub(crate) const CROWDED_NS: u64 = 300_000_000;
 
+/// A thread that waits this long in a second for a core makes what it asks for take as long.
+pub(super) const STARVED_NS: u64 = 400_000_000;
+
 pub(crate) type Subject = (SuspectKind, String, String);
 
 /// What was measured of one subject in one turn.
@@ -44,4 +47,9 @@ pub(crate) struct PeerBaseline {
 pub(crate) fn is_crowded(typical: &BTreeMap<Subject, u64>) -> bool {
     let shards = typical.iter().filter(|(who, _)| who.0 == SuspectKind::Shard);
     median(shards.map(|(_, value)| *value).collect()).is_some_and(|wait| wait >= CROWDED_NS)
+}
+
+/// Whether a thread of this host gets so little of a core that its peers seem to stand still.
+pub(super) fn is_starved(typical: &BTreeMap<Subject, u64>) -> bool {
+    typical.iter().any(|(who, wait_ns)| who.0 == SuspectKind::Shard && *wait_ns >= STARVED_NS)
 }

@@ -1,6 +1,7 @@
 //! Synthetic hosts: who is blamed, and above all who is not.
 
 mod lone_peer;
+mod own_wait;
 
 use super::evidence::short_time;
 use super::*;

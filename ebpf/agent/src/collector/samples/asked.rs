@@ -1,5 +1,5 @@
 //! Links on which we ask: where the time of their exchanges went. Invariant: time that a round
-//! trip, the wire or arriving payload explains is no sign of the peer.
+//! trip, the wire, arriving payload or a wait of our own explains is no sign of the peer.
 
 use super::counters::TurnCounters;
 use crate::slow::sample::Sample;
@@ -28,7 +28,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Counters of a link that are looked at together.
-const LINK_COUNTERS: usize = 12;
+const LINK_COUNTERS: usize = 13;
 
 /// What was added to them since their last sign.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,8 @@ struct Growth {
     sent_bytes: u64,
     bytes: u64,
     mishaps: u64,
+    /// Time that a thread of this host was ready without a core.
+    our_waits_ns: u64,
 }
 
 /// What one exchange costs at the peer, by where it goes: as in [`PEER_CAUSES`].
@@ -76,7 +78,8 @@ impl PeerTime {
 impl Growth {
     fn of(counters: [u64; LINK_COUNTERS]) -> Self {
         let [operations, total_ns, beside_ns, waited_ns, copied_ns, rest @ ..] = counters;
-        let [disk_ns, arrived_bytes, arrived_ns, busy_ns, sent_bytes, bytes, mishaps] = rest;
+        let [disk_ns, arrived_bytes, arrived_ns, busy_ns, rest @ ..] = rest;
+        let [sent_bytes, bytes, mishaps, our_waits_ns] = rest;
         Self {
             operations,
             total_ns,
@@ -90,11 +93,13 @@ impl Growth {
             sent_bytes,
             bytes,
             mishaps,
+            our_waits_ns,
         }
     }
 
     /// What one exchange costs at the peer, and where most of that goes: what the peer says, and
-    /// what neither the peer nor the kernel knows, such as the time that it stood still.
+    /// what neither the peer nor the kernel knows and no thread here can have waited, such as the
+    /// time that it stood still.
     fn peer(&self) -> PeerTime {
         let said_ns = [self.waited_ns, self.copied_ns, self.disk_ns];
         let known = said_ns.into_iter().chain([self.arrived_ns, self.busy_ns]);
@@ -102,6 +107,7 @@ impl Growth {
         let untimed_bytes = [self.arrived_bytes, self.sent_bytes];
         let untimed_bytes = untimed_bytes.into_iter().fold(self.bytes, u64::saturating_sub);
         let left_ns = left_ns.saturating_sub(untimed_bytes.saturating_mul(PEER_NS_PER_BYTE));
+        let left_ns = left_ns.saturating_sub(self.our_waits_ns);
         let [waited_ns, copied_ns, disk_ns] = said_ns;
         PeerTime([waited_ns, copied_ns, disk_ns, left_ns].map(|part| part / self.operations.max(1)))
     }
@@ -129,8 +135,12 @@ fn windows(bytes: u64) -> u64 {
 }
 
 /// Links on which we asked often enough since their last sign: a smoothed round trip forgets a
-/// single bad one within as many exchanges.
-pub(super) fn asked<'a>(snapshot: &'a Snapshot, counters: &mut TurnCounters) -> Vec<Asked<'a>> {
+/// single bad one within as many exchanges. `our_waits_ns` counts the waits of this host for a core.
+pub(super) fn asked<'a>(
+    snapshot: &'a Snapshot,
+    counters: &mut TurnCounters,
+    our_waits_ns: u64,
+) -> Vec<Asked<'a>> {
     let mut asked = Vec::new();
     for link in &snapshot.links {
         let name = format!("peer/{}/{}", link.device, link.peer);
@@ -150,6 +160,7 @@ pub(super) fn asked<'a>(snapshot: &'a Snapshot, counters: &mut TurnCounters) -> 
             socket.bytes_sent,
             link.bytes,
             lost.saturating_add(socket.out_of_order),
+            our_waits_ns,
         ];
         let grown = counters.grown_enough(&name, now).map(Growth::of);
         asked.extend(grown.map(|grown| Asked { link, grown }));
@@ -158,8 +169,8 @@ pub(super) fn asked<'a>(snapshot: &'a Snapshot, counters: &mut TurnCounters) -> 
 }
 
 /// Peers of one NIC by their round trips, all peers by what round trips and bytes do not explain;
-/// of the only peer also the time that no thread here can have waited itself.
-pub(super) fn peers(asked: &[Asked<'_>], snapshot: &Snapshot, waited_ns: u64) -> Vec<Sample> {
+/// the only peer also by the part of that which does not depend on the work.
+pub(super) fn peers(asked: &[Asked<'_>], snapshot: &Snapshot) -> Vec<Sample> {
     let mut samples = Vec::new();
     let asks = |link: &&LinkSeries| link.asked_round_trip_ns.is_some() && !link.is_loopback();
     let all = snapshot.links.iter().filter(asks).map(|link| &link.peer);
@@ -191,9 +202,7 @@ pub(super) fn peers(asked: &[Asked<'_>], snapshot: &Snapshot, waited_ns: u64) ->
         };
         add(own, time.whole());
         if is_only && !link.is_loopback() {
-            let (still_ns, what) = time.still();
-            let ours_ns = waited_ns / asked.grown.operations.max(1);
-            add(STILL_GROUP, (still_ns.saturating_sub(ours_ns), what));
+            add(STILL_GROUP, time.still());
         }
     }
     samples

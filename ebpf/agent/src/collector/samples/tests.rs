@@ -145,6 +145,32 @@ fn what_a_thread_here_may_have_waited_is_not_held_against_the_only_peer() {
 }
 
 #[test]
+fn what_a_thread_here_may_have_waited_is_held_against_none_of_several_peers() {
+    let mut samples = Samples::default();
+    let mut given = Vec::new();
+    // Four exchanges a turn with each: they become a sign in the third turn after the last one.
+    for turn in 0..4 {
+        let link =
+            |number: u64, beside_ns| asked(&format!("10.0.0.{number}"), turn, 4, 0, beside_ns);
+        let links = vec![link(2, 200 * MS), link(3, 10_000), link(4, 260 * MS)];
+        let wait = Wait {
+            thread: "python/python".to_owned(),
+            run_ns: turn * 30 * MS,
+            waited_ns: turn * 970 * MS,
+            ..Wait::default()
+        };
+        let mut taken = samples.take(&host(turn, links), &[wait]).samples;
+        taken.retain(|sample| sample.group == crate::slow::OWN_GROUP);
+        taken.retain(|sample| sample.kind == SuspectKind::Peer);
+        given = taken.into_iter().map(|sample| (sample.name, sample.value_ns)).collect();
+    }
+    // Of twelve exchanges of 260 ms in three turns 970 ms of each turn may be ours.
+    let left_ns = (12 * 260 * MS - 3 * 970 * MS) / 12 + 40_000;
+    let expected = [("10.0.0.2", 40_000), ("10.0.0.3", 40_000), ("10.0.0.4", left_ns)];
+    assert_eq!(given, expected.map(|(name, value_ns)| (name.to_owned(), value_ns)));
+}
+
+#[test]
 fn a_wire_is_timed_by_large_exchanges_in_each_direction() {
     let mut samples = Samples::default();
     let mut given = Vec::new();
