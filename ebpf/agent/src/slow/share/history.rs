@@ -20,6 +20,8 @@ const USUAL_SEGMENTS_MAX: u64 = 4_000_000;
 /// So many events that do not come in a row of good turns end a fault, as they would come by
 /// chance once in 400 times only.
 const MISSED_EVENTS: u64 = 6;
+/// A fault goes on only while a window shows this many times what was usual before it.
+const HELD_MULTIPLE: u64 = 2;
 
 /// What the segments met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,12 +73,17 @@ impl Share {
         self.segments = self.segments.saturating_add(other.segments);
     }
 
-    /// At least [`MULTIPLE`] times a reference, of which one event more is assumed than was seen,
-    /// so that a reference without any still has a share.
+    /// At least [`MULTIPLE`] times a reference.
     pub(super) fn exceeds(self, reference: Self) -> bool {
+        self.is_multiple(reference, MULTIPLE)
+    }
+
+    /// At least so many times a reference, of which one event more is assumed than was seen, so
+    /// that a reference without any still has a share.
+    fn is_multiple(self, reference: Self, multiple: u64) -> bool {
         let ours = u128::from(self.events) * u128::from(reference.segments + 1);
         let theirs = u128::from(reference.events + 1) * u128::from(self.segments);
-        ours >= theirs * u128::from(MULTIPLE)
+        ours >= theirs * u128::from(multiple)
     }
 
     pub(super) fn is_measured(self) -> bool {
@@ -91,6 +98,21 @@ pub(super) struct Fault {
     /// What it shows, in how many turns.
     pub(super) share: Share,
     pub(super) turns: usize,
+    /// All that it showed from its first event to its last one: the turns that follow its end,
+    /// which dilute what is shown, are no part of it.
+    whole: Share,
+    /// What came since its last event.
+    quiet: Share,
+}
+
+impl Fault {
+    /// One more turn of it.
+    fn add(&mut self, share: Share) {
+        self.quiet.add(share);
+        if share.events > 0 {
+            self.whole.add(std::mem::take(&mut self.quiet));
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -109,18 +131,45 @@ impl LinkHistory {
         self.recent.push_back(share);
         let is_full = self.recent.len() > LONGEST_WINDOW;
         let oldest = if is_full { self.recent.pop_front() } else { None };
-        match (self.fault, self.odd()) {
-            (Some(fault), _) if self.is_over(fault.share) => {
-                self.fault = None;
-                self.recent.clear();
+        let odd = self.odd();
+        let Some(mut fault) = self.fault else {
+            match odd {
+                Some((turns, share)) => self.fault = Some(self.begun(now_ms, turns, share)),
+                None => self.learn(oldest.unwrap_or_default()),
             }
-            (Some(_), None) => {}
-            (fault, Some((turns, share))) => {
-                let since_ms = fault.map_or(now_ms, |fault| fault.since_ms);
-                self.fault = Some(Fault { since_ms, share, turns });
-            }
-            (None, None) => self.learn(oldest.unwrap_or_default()),
+            return;
+        };
+        fault.add(share);
+        if has_missed(fault.quiet, fault.whole) || !self.is_much_lately() {
+            self.fault = None;
+            self.recent.clear();
+            return;
         }
+        if let Some((turns, share)) = odd {
+            (fault.turns, fault.share) = (turns, share);
+        }
+        self.fault = Some(fault);
+    }
+
+    /// A fault that these turns show.
+    fn begun(&self, since_ms: u64, turns: usize, share: Share) -> Fault {
+        let (whole, quiet) = Default::default();
+        let mut fault = Fault { since_ms, share, turns, whole, quiet };
+        let window = self.recent.iter().skip(self.recent.len().saturating_sub(turns));
+        for share in window.skip_while(|share| share.events == 0) {
+            fault.add(*share);
+        }
+        fault
+    }
+
+    /// Whether a window still shows more than was usual before. A few events that come later, or
+    /// segments so few that none can be missed, do not keep a fault alive.
+    fn is_much_lately(&self) -> bool {
+        WINDOWS.into_iter().any(|(turns, _)| {
+            let sum = self.last(turns);
+            let is_more = !self.knows_usual() || sum.is_multiple(self.usual, HELD_MULTIPLE);
+            sum.events >= EVENTS_MIN && is_more
+        })
     }
 
     /// What its last turns showed together.

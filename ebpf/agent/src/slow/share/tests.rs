@@ -105,6 +105,55 @@ fn one_percent_is_named_within_six_turns_and_cleared_within_three() {
     assert_eq!(after[2], 0, "{after:?}");
 }
 
+/// Two NICs, of which the second has one link, and how many turns that is named for after its loss
+/// has ended.
+fn named_after(lost: impl Fn(u64) -> (u64, u64), after: impl Fn(u64) -> (u64, u64)) -> u64 {
+    let mut detector = ShareDetector::default();
+    let rows = |(events, segments)| vec![("rail0", "a", 0, 9000), ("rail1", "b", events, segments)];
+    play(&mut detector, 90, |_| rows((0, 4000)));
+    let named = play(&mut detector, 60, |turn| rows(lost(turn)));
+    assert_eq!(names(&named), [("nic", "rail1")]);
+    let is_named = |number: &u64| !detector.judge(0, &turn(&rows(after(*number)))).is_empty();
+    (0..300).filter(is_named).count() as u64
+}
+
+/// As on a run in which one rail lost 1 % for 26 seconds and its receiver saw 12 of 130,718.
+#[test]
+fn a_rare_loss_that_has_ended_is_named_for_half_a_minute_at_most() {
+    let rare = |turn| (u64::from(matches!(turn % 8, 0 | 3 | 6)), 4000);
+    // Less work came after it, so that as many segments do not come in a minute...
+    let named = named_after(rare, |_| (0, 300));
+    assert!(named <= 32, "{named} turns");
+    // ... or a segment is lost now and then, as on any wire.
+    let named = named_after(rare, |turn| (u64::from(turn % 12 == 5), 4000));
+    assert!(named <= 32, "{named} turns");
+}
+
+#[test]
+fn a_loss_that_has_ended_is_not_diluted_by_what_follows() {
+    let lost = |turn| (u64::from(turn % 2 == 0), 1000);
+    // Six events do not come in twelve turns.
+    let named = named_after(lost, |_| (0, 1000));
+    assert!(named <= 13, "{named} turns");
+}
+
+#[test]
+fn a_loss_of_one_in_a_thousand_is_named_without_a_pause_while_it_lasts() {
+    let mut detector = ShareDetector::default();
+    let rows = |lost| vec![("rail0", "a", 0, 460), ("rail1", "b", lost, 450)];
+    play(&mut detector, 60, |_| rows(0));
+    let mut begun = 0;
+    let mut was_named = false;
+    // Up to ten turns without an event, as come by chance once in some minutes.
+    for number in 0..600u64 {
+        let lost = u64::from(matches!(number % 23, 0 | 2 | 3 | 5 | 8 | 9 | 11 | 12));
+        let is_named = !detector.judge(number * 1000, &turn(&rows(lost))).is_empty();
+        begun += u64::from(is_named && !was_named);
+        was_named = is_named;
+    }
+    assert_eq!(begun, 1);
+}
+
 #[test]
 fn a_host_that_loses_from_the_first_turn_on_has_its_nic_named_by_the_other_nic() {
     let mut detector = ShareDetector::default();
