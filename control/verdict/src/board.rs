@@ -8,7 +8,7 @@ use crate::cluster::{
 use crate::culprit::{Culprit, CulpritKind};
 use crate::elimination::culprits;
 use crate::limits::{
-    EVIDENCE_MAX, HOSTS_MAX, HOSTS_PER_ADDRESS_MAX, JUDGE_PERIOD_MS, REPORT_FRESH_MS, SETTLE_MS,
+    CARRIED_MS, EVIDENCE_MAX, HOSTS_MAX, HOSTS_PER_ADDRESS_MAX, JUDGE_PERIOD_MS, REPORT_FRESH_MS, SETTLE_MS,
     SETTLE_PATH_MS, SHOWN_LINKS_MAX, SILENT_SHOWN_MS,
 };
 use crate::link::{JudgedLink, NicOfHost, Switches};
@@ -22,8 +22,8 @@ pub struct ClusterBoard {
     hosts: BTreeMap<String, HostRow>,
     /// Those that report no more, and when they did last.
     silent: BTreeMap<String, u64>,
-    /// Since when each has been a culprit without a pause.
-    standing: BTreeMap<(CulpritKind, String), u64>,
+    /// Who has been a culprit, without a longer pause.
+    standing: BTreeMap<(CulpritKind, String), Standing>,
     /// The last judgement.
     last: ClusterVerdict,
 }
@@ -34,6 +34,14 @@ struct HostRow {
     report: AgentReport,
     from: IpAddr,
     taken_ms: u64,
+}
+
+/// A culprit, since when and until when it was found.
+#[derive(Debug)]
+struct Standing {
+    culprit: NamedCulprit,
+    since_ms: u64,
+    seen_ms: u64,
 }
 
 /// Why a report is not taken.
@@ -129,20 +137,13 @@ impl ClusterBoard {
         }
     }
 
-    /// Judges what is known now, and notes since when each has been a culprit.
+    /// Judges what is known now.
     fn judge(&mut self, now_ms: u64) -> ClusterVerdict {
         let owners = self.owners();
         let named = self.named(&owners);
         let mut links = self.links(&owners, &named);
-        let mut culprits = self.culprits(&links, &named);
-        let is_found = |who: &(CulpritKind, String)| {
-            culprits.iter().any(|one| (one.kind, &one.name) == (who.0, &who.1))
-        };
-        self.standing.retain(|who, _| is_found(who));
-        culprits.retain(|one| {
-            let since = self.standing.entry((one.kind, one.name.clone())).or_insert(now_ms);
-            now_ms.saturating_sub(*since) >= settle_ms(one.kind)
-        });
+        let found = self.culprits(&links, &named);
+        let culprits = self.settled(found, now_ms);
         links.sort_by_key(|link| !link.is_sick);
         links.truncate(SHOWN_LINKS_MAX);
         ClusterVerdict {
@@ -153,6 +154,26 @@ impl ClusterBoard {
             silent: self.silent(now_ms),
             links,
         }
+    }
+
+    /// Those that have been found for long enough, also those that are missing for a moment only.
+    fn settled(&mut self, found: Vec<NamedCulprit>, now_ms: u64) -> Vec<NamedCulprit> {
+        let who = |one: &NamedCulprit| (one.kind, one.name.clone());
+        let order: Vec<_> = found.iter().map(who).collect();
+        for culprit in found {
+            let known = self.standing.get(&who(&culprit));
+            let since_ms = known.map_or(now_ms, |known| known.since_ms);
+            let standing = Standing { culprit, since_ms, seen_ms: now_ms };
+            self.standing.insert(who(&standing.culprit), standing);
+        }
+        self.standing.retain(|_, one| now_ms.abs_diff(one.seen_ms) < CARRIED_MS);
+        let missing = self.standing.iter().filter(|(_, one)| one.seen_ms != now_ms);
+        let missing = missing.map(|(who, _)| who);
+        let all = order.iter().chain(missing).filter_map(|who| self.standing.get(who));
+        let settled = all.filter(|one| {
+            one.seen_ms.saturating_sub(one.since_ms) >= settle_ms(one.culprit.kind)
+        });
+        settled.map(|one| one.culprit.clone()).collect()
     }
 
     fn silent(&self, now_ms: u64) -> Vec<SilentHost> {

@@ -28,6 +28,9 @@ pub const SILENT_SHOWN_MS: u64 = 3_600_000;
 pub const SETTLE_MS: u64 = 4_000;
 /// The same of a way between two NICs, which is also what the first report of any fault looks like.
 pub const SETTLE_PATH_MS: u64 = 12_000;
+/// Milliseconds for which a culprit is still named while no report explains it: agents that watch a
+/// link that loses at random name it and pause, and their reports are two seconds apart.
+pub const CARRIED_MS: u64 = 4_000;
 /// Milliseconds between two judgements: reports and questions in between cost nothing.
 pub const JUDGE_PERIOD_MS: u64 = 1_000;
 /// Texts of evidence that are kept of a culprit.

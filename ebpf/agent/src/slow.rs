@@ -172,7 +172,8 @@ impl SlowDetector {
 
     /// Adds to those that lose those that are slow, but for their victims: peers behind a slow NIC
     /// look slow because of it, also while its own verdict is still to come, and those whose
-    /// segments are lost on the way because of that. None is named twice.
+    /// segments are lost on the way because of that, as NICs do all of whose links lose. None is
+    /// named twice.
     fn with_slow(&self, lossy: Vec<Suspect>, slow: Vec<Suspect>, ways: &Ways) -> Vec<Suspect> {
         let is_nic = |suspect: &Suspect| suspect.kind == SuspectKind::Nic;
         let named = lossy.iter().chain(&slow).filter(|suspect| is_nic(suspect));
@@ -185,14 +186,25 @@ impl SlowDetector {
         let mut kept = lossy;
         for suspect in slow {
             let mut nics = ways.get(&suspect.name).into_iter().flatten();
-            let is_victim = suspect.kind == SuspectKind::Peer
-                && nics.any(|nic| sick.contains(nic) || self.shares.is_bad(nic, &suspect.name));
+            let is_victim = match suspect.kind {
+                SuspectKind::Peer => {
+                    nics.any(|nic| sick.contains(nic) || self.shares.is_bad(nic, &suspect.name))
+                }
+                SuspectKind::Nic => self.all_lose(&suspect.name, ways),
+                SuspectKind::Shard | SuspectKind::Disk => false,
+            };
             let is_named = |other: &Suspect| other.is_of(&suspect);
             if !is_victim && !kept.iter().any(is_named) {
                 kept.push(suspect);
             }
         }
         kept
+    }
+
+    /// Whether segments are lost on all ways over a NIC, so that all of them take longer.
+    fn all_lose(&self, device: &str, ways: &Ways) -> bool {
+        let mut peers = ways.iter().filter(|(_, nics)| nics.contains(device)).peekable();
+        peers.peek().is_some() && peers.all(|(peer, _)| self.shares.is_bad(device, peer))
     }
 
     /// What each did lately, of those who gave a sign lately.

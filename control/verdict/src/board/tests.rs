@@ -91,6 +91,25 @@ fn a_culprit_is_named_only_after_it_has_stood_for_a_while() {
     assert_eq!(named(&mut board, 13_000), [(CulpritKind::Path, "h0/rail1 - h2/rail1".to_owned())]);
 }
 
+/// As on a run in which the only NIC of a host lost 1 %: links that paused took its name away.
+#[test]
+fn a_culprit_that_is_missing_for_a_moment_is_the_same_and_one_that_ended_is_not_named() {
+    let mut board = ClusterBoard::default();
+    let mut named_at = Vec::new();
+    for second in 0..40u64 {
+        let is_found = second < 30 && second % 5 < 3;
+        for host in 0..HOSTS {
+            let blame = (is_found && host != 2).then(|| suspect("peer", address(2, 1)));
+            let report = AgentReport { suspects: blame.into_iter().collect(), ..report(host) };
+            board.take(report, address(host, 9), second * 1000).unwrap();
+        }
+        if named(&mut board, second * 1000 + 999) == [(CulpritKind::Nic, "h2/rail1".to_owned())] {
+            named_at.push(second);
+        }
+    }
+    assert_eq!(named_at, (5..31).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_host_that_names_its_own_disk_explains_what_its_peers_see() {
     let mut board = ClusterBoard::default();

@@ -3,7 +3,8 @@
 //!
 //! Pure, as the rest of the judgement. The invariant: a NIC is named only if most links behind it
 //! lose and those behind another do not, a peer only if it loses behind every NIC that reaches it
-//! while its neighbours do not; a single bad turn names none.
+//! while its neighbours do not; a single bad turn names none. The only link of a host cannot tell
+//! its ends apart: it goes by the peer's name, and the cluster says which end it is.
 
 mod history;
 mod verdict;
@@ -12,7 +13,7 @@ use crate::snapshot::Suspect;
 pub(crate) use history::Mishap;
 use history::{LinkHistory, Share};
 use std::collections::BTreeMap;
-use verdict::{LinkName, Verdict};
+use verdict::{LinkName, NamedNic, Verdict};
 
 /// Turns without segments after which a link is forgotten.
 const SILENT_TURNS_MAX: u32 = 30;
@@ -38,6 +39,8 @@ pub(crate) struct ShareSample {
 #[derive(Debug, Default)]
 pub(crate) struct ShareDetector {
     links: BTreeMap<LinkName, LinkHistory>,
+    /// NICs that were named lately.
+    nics: BTreeMap<(Mishap, String), NamedNic>,
 }
 
 impl ShareDetector {
@@ -58,7 +61,7 @@ impl ShareDetector {
         self.links.retain(|_, link| link.silent_turns < SILENT_TURNS_MAX);
         let mut suspects: Vec<Suspect> = Vec::new();
         for mishap in Mishap::ALL {
-            for found in Verdict::of(&self.links, mishap).suspects() {
+            for found in Verdict::of(&self.links, mishap).suspects(&mut self.nics) {
                 found.add_to(&mut suspects);
             }
         }

@@ -123,11 +123,14 @@ pub(super) struct LinkHistory {
     usual: Share,
     pub(super) silent_turns: u32,
     pub(super) fault: Option<Fault>,
+    /// Turns since the last fault ended.
+    healed_turns: Option<usize>,
 }
 
 impl LinkHistory {
     pub(super) fn push(&mut self, share: Share, now_ms: u64) {
         self.silent_turns = 0;
+        self.healed_turns = self.healed_turns.map(|turns| turns.saturating_add(1));
         self.recent.push_back(share);
         let is_full = self.recent.len() > LONGEST_WINDOW;
         let oldest = if is_full { self.recent.pop_front() } else { None };
@@ -142,6 +145,7 @@ impl LinkHistory {
         fault.add(share);
         if has_missed(fault.quiet, fault.whole) || !self.is_much_lately() {
             self.fault = None;
+            self.healed_turns = Some(0);
             self.recent.clear();
             return;
         }
@@ -188,6 +192,11 @@ impl LinkHistory {
             let is_new = !self.knows_usual() || sum.exceeds(self.usual);
             (is_much && is_new && !self.is_over(sum)).then_some((turns, sum))
         })
+    }
+
+    /// Whether a fault ended so lately that little is known of what came after.
+    pub(super) fn is_recovering(&self) -> bool {
+        self.healed_turns.is_some_and(|turns| turns < LONGEST_WINDOW)
     }
 
     pub(super) fn knows_usual(&self) -> bool {

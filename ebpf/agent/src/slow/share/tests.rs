@@ -219,11 +219,53 @@ fn a_wire_that_always_lost_is_not_named_for_it() {
 }
 
 #[test]
-fn the_only_wire_of_a_host_is_named_when_it_begins_to_lose() {
+fn the_only_link_of_a_host_that_begins_to_lose_goes_by_its_peer_and_not_by_the_nic() {
     let mut detector = ShareDetector::default();
     assert_eq!(names(&play(&mut detector, 60, |_| vec![("eth0", "a", 0, 450)])), []);
     let named = play(&mut detector, 20, |turn| vec![("eth0", "a", one_percent(turn), 450)]);
-    assert_eq!(names(&named), [("nic", "eth0")]);
+    assert_eq!(names(&named), [("peer", "a")]);
+    let evidence = &named[0].1.evidence;
+    assert!(evidence.contains("no other link that tells which end it is"), "{evidence}");
+}
+
+#[test]
+fn what_a_port_counts_itself_names_it_without_another_link() {
+    let mut detector = ShareDetector::default();
+    assert_eq!(names(&play(&mut detector, 60, |_| vec![("mlx5_0", "", 0, 450)])), []);
+    let named = play(&mut detector, 20, |turn| vec![("mlx5_0", "", one_percent(turn), 450)]);
+    assert_eq!(names(&named), [("nic", "mlx5_0")]);
+}
+
+/// As on a run in which the only NIC of a host lost 1 % of what came and went, and throttled
+/// connections had pauses: links of which too little is known left, and what was left named peers.
+#[test]
+fn the_only_nic_of_a_host_stays_named_while_one_or_the_other_of_its_links_pauses() {
+    const PEERS: [&str; 3] = ["b", "c", "d"];
+    let mut detector = ShareDetector::default();
+    let rows = |lost: &dyn Fn(u64) -> (u64, u64)| {
+        let rows = PEERS.into_iter().zip(0..).map(|(peer, index)| {
+            let (events, segments) = lost(index);
+            ("eth0", peer, events, segments)
+        });
+        rows.collect::<Vec<Row>>()
+    };
+    play(&mut detector, 60, |_| rows(&|_| (0, 450)));
+    let mut episodes = 0;
+    let mut was_named = false;
+    for number in 0..60 {
+        // Each link in its turn loses nothing for six seconds.
+        let lost = |index| match (number + 20 * index) % 20 / 6 == index {
+            true if number >= 20 => (0, 450),
+            _ => (one_percent(number + index), 450),
+        };
+        let named = detector.judge(number * 1000, &turn(&rows(&lost)));
+        assert!(named.iter().all(|one| one.name == "eth0"), "{number}: {named:?}");
+        episodes += u32::from(!named.is_empty() && !was_named);
+        was_named = !named.is_empty();
+    }
+    assert_eq!((episodes, was_named), (1, true));
+    let after: Vec<_> = (0..3).map(|_| detector.judge(0, &turn(&rows(&|_| (0, 450)))).len()).collect();
+    assert_eq!(after[2], 0, "{after:?}");
 }
 
 #[test]

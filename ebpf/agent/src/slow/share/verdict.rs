@@ -9,6 +9,17 @@ use std::collections::BTreeMap;
 
 const SHORTEST_WINDOW: usize = WINDOWS[0].0;
 
+/// Turns for which a NIC stays named while a link behind it still shows the mishap: of several that
+/// lose at random, one or the other pauses.
+const HELD_TURNS: u32 = 10;
+
+/// A NIC that was named, and how many turns ago.
+#[derive(Debug)]
+pub(super) struct NamedNic {
+    suspect: Suspect,
+    turns: u32,
+}
+
 /// What is counted, NIC and peer.
 pub(super) type LinkName = (Mishap, String, String);
 
@@ -34,22 +45,41 @@ impl Weighed<'_> {
 pub(super) struct Verdict<'a> {
     mishap: Mishap,
     links: Vec<Weighed<'a>>,
+    /// Whether there are links that showed it a moment ago, and too little since to be weighed.
+    has_recovering: bool,
 }
 
 impl<'a> Verdict<'a> {
     pub(super) fn of(links: &'a BTreeMap<LinkName, LinkHistory>, mishap: Mishap) -> Self {
         let links = links.iter().filter(|(name, _)| name.0 == mishap);
         let weighed = links.map(|((_, device, peer), history)| Weighed { device, peer, history });
-        let links = weighed.filter(|link| link.share(SHORTEST_WINDOW).is_measured()).collect();
-        Self { mishap, links }
+        let (links, silent): (Vec<_>, Vec<_>) =
+            weighed.partition(|link| link.share(SHORTEST_WINDOW).is_measured());
+        let has_recovering = silent.iter().any(|link| link.history.is_recovering());
+        Self { mishap, links, has_recovering }
     }
 
-    pub(super) fn suspects(&self) -> Vec<Suspect> {
+    /// Who is at fault, beside NICs that were named lately and may still be.
+    pub(super) fn suspects(
+        &self,
+        lately: &mut BTreeMap<(Mishap, String), NamedNic>,
+    ) -> Vec<Suspect> {
         let mut found: Vec<Suspect> = Vec::new();
         let devices: BTreeMap<&str, ()> = self.links.iter().map(|link| (link.device, ())).collect();
         for device in devices.into_keys() {
             found.extend(self.nic(device));
         }
+        lately.retain(|(mishap, device), named| {
+            let is_ours = *mishap == self.mishap;
+            named.turns += u32::from(is_ours);
+            !is_ours || named.turns < HELD_TURNS && self.is_any_bad(device)
+        });
+        for suspect in &found {
+            let named = NamedNic { suspect: suspect.clone(), turns: 0 };
+            lately.insert((self.mishap, suspect.name.clone()), named);
+        }
+        let held = lately.iter().filter(|(who, named)| who.0 == self.mishap && named.turns > 0);
+        found.extend(held.map(|(_, named)| named.suspect.clone()));
         let sick: Vec<String> = found.iter().map(|suspect| suspect.name.clone()).collect();
         let peers: BTreeMap<&str, ()> = self.links.iter().map(|link| (link.peer, ())).collect();
         for peer in peers.into_keys().filter(|peer| !peer.is_empty()) {
@@ -58,8 +88,13 @@ impl<'a> Verdict<'a> {
         found
     }
 
+    fn is_any_bad(&self, device: &str) -> bool {
+        self.links.iter().any(|link| link.device == device && link.is_bad())
+    }
+
     /// A NIC behind which most links lose, more than behind another NIC; without another one, more
-    /// than they used to.
+    /// than they used to. What a port counts itself is its own; a single link may lose at either
+    /// end.
     fn nic(&self, device: &str) -> Option<Suspect> {
         let (own, others): (Vec<_>, Vec<_>) =
             self.links.iter().partition(|link| link.device == device);
@@ -72,7 +107,10 @@ impl<'a> Verdict<'a> {
         let healthiest = healthiest_nic(&others, turns);
         let is_odd = match healthiest {
             Some(other) => share.exceeds(other),
-            None => own.iter().all(|link| link.history.knows_usual()),
+            None => {
+                let is_telling = own.len() > 1 || own.iter().all(|link| link.peer.is_empty());
+                is_telling && own.iter().all(|link| link.history.knows_usual())
+            }
         };
         if !is_odd {
             return None;
@@ -80,7 +118,8 @@ impl<'a> Verdict<'a> {
         Some(self.suspect(SuspectKind::Nic, device, (share, healthiest), &own))
     }
 
-    /// A peer that loses behind every NIC that reaches it while its neighbours do not.
+    /// A peer that loses behind every NIC that reaches it while its neighbours do not; the only
+    /// link of the host, if it loses more than it used to.
     fn peer(&self, peer: &str, sick: &[String]) -> Option<Suspect> {
         let own: Vec<_> = self.links.iter().filter(|link| link.peer == peer).collect();
         let is_behind_sick = |link: &&Weighed<'_>| sick.iter().any(|nic| nic == link.device);
@@ -96,9 +135,16 @@ impl<'a> Verdict<'a> {
         let others = median(&neighbours, turns);
         let is_odd = match others {
             Some(others) => share.exceeds(others),
-            None => own.len() > 1 && own.iter().all(|link| link.history.knows_usual()),
+            None => {
+                let is_telling = own.len() > 1 || self.is_only_link();
+                is_telling && own.iter().all(|link| link.history.knows_usual())
+            }
         };
         is_odd.then(|| self.suspect(SuspectKind::Peer, peer, (share, others), &own))
+    }
+
+    fn is_only_link(&self) -> bool {
+        self.links.len() == 1 && !self.has_recovering
     }
 
     fn suspect(
@@ -126,6 +172,8 @@ impl<'a> Verdict<'a> {
             let theirs = percent(per_million(others));
             evidence
                 .push_str(&format!(", others {theirs} ({} of {})", others.events, others.segments));
+        } else if kind == SuspectKind::Peer && own.len() == 1 {
+            evidence.push_str("; this host has no other link that tells which end it is");
         }
         Suspect {
             kind,
