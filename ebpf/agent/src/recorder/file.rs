@@ -67,6 +67,24 @@ impl TrackFile {
         tracing::warn!(%file, %aside, %error, "A file of the history {why} and is set aside");
     }
 
+    /// Records were left out: the file is written again with the next one.
+    pub(super) fn begin_again(&mut self) {
+        self.open = None;
+    }
+
+    /// The clock was set back, and the last record lies so far ahead of it.
+    pub(super) fn set_ahead_aside(&self, ahead_ms: u64) {
+        let aside = self.path.with_extension("ahead");
+        let renamed = std::fs::rename(&self.path, &aside);
+        let error = renamed.err().map(|error| error.to_string()).unwrap_or_default();
+        let (file, aside, seconds) = (self.path.display(), aside.display(), ahead_ms / 1000);
+        tracing::warn!(
+            %file, %aside, %error,
+            "The clock was set back by {seconds} s: the history that lies ahead of it is no longer \
+             shown, and its file is set aside"
+        );
+    }
+
     /// Adds a record, the last of `all`.
     pub(super) fn append(&mut self, record: &Record, all: &VecDeque<Record>) {
         if self.pause > 0 {

@@ -139,6 +139,28 @@ fn a_clock_that_is_set_back_leaves_records_in_order() {
 }
 
 #[test]
+fn what_a_clock_that_is_set_back_leaves_ahead_of_it_stays_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::open(Some(folder.path()));
+    record(&mut recorder, 0..100);
+    // A moment is not worth a file.
+    record(&mut recorder, 98..200);
+    let [fine, coarse] = [&FINE, &COARSE].map(|limits| folder.path().join(limits.file));
+    assert!(!fine.with_extension("ahead").exists());
+    record(&mut recorder, 50..60);
+    drop(recorder);
+    let next = Recorder::open(Some(folder.path()));
+    assert_eq!(seconds(&next.window(0, u64::MAX)), (0..60).collect::<Vec<_>>());
+    drop(next);
+    for path in [fine, coarse] {
+        std::fs::rename(path.with_extension("ahead"), path).unwrap();
+    }
+    let before = Recorder::open(Some(folder.path()));
+    let found = seconds(&before.window(BEGIN + 90_000, u64::MAX));
+    assert_eq!(found, (90..200).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_slow_batch_lies_in_one_record_and_a_crowd_of_links_is_cut() {
     let mut recorder = Recorder::open(None);
     let mut crowd = snapshot(BEGIN, 0);

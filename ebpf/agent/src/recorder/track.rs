@@ -1,5 +1,5 @@
 //! Records of one resolution, the oldest first. Invariant: they lie in the order of their times,
-//! and are no more than the track may hold.
+//! and are no more than the track may hold; those that a clock leaves ahead of it stay in a file.
 
 use super::file::TrackFile;
 use super::record::Record;
@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// Turns are about a second apart: a record of ten seconds is that of the nearest turn.
 const TURN_SLACK_MS: u64 = 500;
+/// What a clock that is set back by less than this leaves ahead of it is not worth a file.
+const SET_BACK_MS: u64 = 60_000;
 
 #[derive(Debug)]
 pub(super) struct Track {
@@ -33,10 +35,7 @@ impl Track {
 
     /// Keeps a record, unless the last one is too near.
     pub(super) fn put(&mut self, at_ms: u64, packed: &Arc<[u8]>) {
-        // The clock was set back: what lies ahead of it would stand between what comes now.
-        while self.last_ms() >= at_ms && !self.records.is_empty() {
-            self.pop_back();
-        }
+        self.leave_ahead(at_ms);
         let is_due = at_ms.saturating_sub(self.last_ms()) + TURN_SLACK_MS >= self.limits.step_ms;
         if !is_due && !self.records.is_empty() || packed.len() > self.limits.record_bytes() {
             return;
@@ -60,9 +59,21 @@ impl Track {
         }
     }
 
-    fn pop_back(&mut self) {
-        if let Some(gone) = self.records.pop_back() {
+    /// After the clock was set back: what lies ahead of it would stand between what comes now.
+    fn leave_ahead(&mut self, now_ms: u64) {
+        let ahead_ms = self.last_ms().saturating_sub(now_ms);
+        if ahead_ms >= SET_BACK_MS {
+            match &self.file {
+                Some(file) => file.set_ahead_aside(ahead_ms),
+                None => tracing::warn!(
+                    "The clock was set back by {} s: the history ahead of it is gone",
+                    ahead_ms / 1000
+                ),
+            }
+        }
+        while let Some(gone) = self.records.pop_back_if(|record| record.at_ms >= now_ms) {
             self.bytes -= gone.packed.len();
+            self.file.iter_mut().for_each(TrackFile::begin_again);
         }
     }
 
