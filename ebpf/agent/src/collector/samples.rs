@@ -67,7 +67,7 @@ impl Samples {
         if elapsed_ns == 0 {
             Signs::default()
         } else {
-            let links = LinkState::of(&snapshot.nics);
+            let links = LinkState::of(&snapshot.nics, &snapshot.links);
             let ways = ways(snapshot);
             Signs { samples, shares, links, silences, ways, ..Signs::default() }
         }

@@ -1,10 +1,11 @@
-//! Links that run slower than they did, or are gone: what a half-seated cable or optic does.
+//! Links that run slower than they did, or are gone: what a half-seated cable or optic does, or a
+//! bond that has lost its last port.
 //!
 //! Pure, as the rest of the judgement. Invariant: a link is held against its own past only, since
 //! ports of one host may differ, and a single bad turn names none.
 
-use crate::snapshot::{NicSeries, Suspect, SuspectCause, SuspectKind};
-use std::collections::BTreeMap;
+use crate::snapshot::{LinkSeries, NicSeries, Suspect, SuspectCause, SuspectKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Turns in a row in which a link shows something before it counts: as good, and as bad.
 const STEADY_TURNS: u32 = 3;
@@ -22,6 +23,8 @@ pub(crate) struct LinkState {
     is_up: bool,
     /// Whether the administrator wants it.
     is_enabled: bool,
+    /// Whether it matters: it has a cable of its own, or connections of ours go over it.
+    is_used: bool,
     /// Bytes per second; unknown where the port does not say, as most do without a link.
     speed: Option<u64>,
     /// What `perigee check` found it to run at.
@@ -45,18 +48,21 @@ struct LinkPast {
 }
 
 impl LinkState {
-    /// Those of all ports with a cable of their own.
-    pub(crate) fn of(nics: &[NicSeries]) -> Vec<Self> {
-        let has_cable = |nic: &&NicSeries| !matches!(&*nic.kind, "virtual" | "loopback");
+    /// Those of all ports. Bonds, VLANs and ends of virtual wires, of which a host may have
+    /// hundreds, matter where they carry something of ours.
+    pub(crate) fn of(nics: &[NicSeries], links: &[LinkSeries]) -> Vec<Self> {
+        let busy = links.iter().filter(|link| link.connections > 0);
+        let busy: BTreeSet<&str> = busy.map(|link| link.device.as_str()).collect();
         let state = |nic: &NicSeries| Self {
             device: nic.device.clone(),
             port: nic.port,
             is_up: nic.up,
             is_enabled: nic.enabled,
+            is_used: nic.kind != "virtual" || busy.contains(&*nic.device),
             speed: nic.link_bytes_per_second,
             checked_speed: None,
         };
-        nics.iter().filter(has_cable).map(state).collect()
+        nics.iter().filter(|nic| nic.kind != "loopback").map(state).collect()
     }
 
     /// Takes the speed at which its NIC was found, of those that are known.
@@ -72,7 +78,8 @@ impl LinkStateDetector {
         let mut suspects: Vec<Suspect> = Vec::new();
         for link in links {
             let name = (link.device.clone(), link.port);
-            if !self.known.contains_key(&name) && self.known.len() >= PORTS_MAX {
+            let is_watched = link.is_used && self.known.len() < PORTS_MAX;
+            if !self.known.contains_key(&name) && !is_watched {
                 continue;
             }
             let past = self.known.entry(name).or_default();
@@ -152,11 +159,12 @@ mod tests {
             link_bytes_per_second: speed.map(|gigabits| gigabits * GIGABIT),
             ..NicSeries::default()
         };
-        LinkState::of(&[
+        let nics = [
             nic("mlx5_0", "roce", speed, is_up, is_enabled),
             nic("eno1", "ethernet", Some(1), true, true),
             nic("veth0", "virtual", None, false, true),
-        ])
+        ];
+        LinkState::of(&nics, &[])
     }
 
     /// Plays so many turns; what is named in the last one.
@@ -186,6 +194,31 @@ mod tests {
         assert_eq!(named, ["mlx5_0: its link is down, and was up before"]);
         assert!(play(&mut detector, 4, &link(None, false, false)).is_empty());
         assert!(play(&mut detector, 4, &link(None, false, true)).is_empty(), "no cable so far");
+    }
+
+    #[test]
+    fn a_virtual_link_that_is_gone_is_named_if_it_carried_connections_of_ours() {
+        let links = |is_up, connections| {
+            let nic = |device: &str| NicSeries {
+                device: device.to_owned(),
+                kind: "virtual".to_owned(),
+                up: is_up,
+                enabled: true,
+                ..NicSeries::default()
+            };
+            let link =
+                LinkSeries { device: "bond0".to_owned(), connections, ..LinkSeries::default() };
+            LinkState::of(&[nic("bond0"), nic("veth7")], &[link])
+        };
+        let mut detector = LinkStateDetector::default();
+        assert!(play(&mut detector, 10, &links(true, 0)).is_empty());
+        assert!(play(&mut detector, 10, &links(false, 0)).is_empty(), "nothing of ours goes there");
+        assert!(play(&mut detector, 10, &links(true, 4)).is_empty());
+        assert!(play(&mut detector, 2, &links(false, 4)).is_empty(), "a moment");
+        // Connections over it move nothing more.
+        let named = play(&mut detector, 4, &links(false, 0));
+        assert_eq!(named, ["bond0: its link is down, and was up before"]);
+        assert!(play(&mut detector, 1, &links(true, 0)).is_empty());
     }
 
     #[test]
