@@ -8,8 +8,8 @@ use crate::cluster::{
 use crate::culprit::{Culprit, CulpritKind};
 use crate::elimination::culprits;
 use crate::limits::{
-    CARRIED_MS, EVIDENCE_MAX, HOSTS_MAX, HOSTS_PER_ADDRESS_MAX, JUDGE_PERIOD_MS, REPORT_FRESH_MS, SETTLE_MS,
-    SETTLE_PATH_MS, SHOWN_LINKS_MAX, SILENT_SHOWN_MS,
+    CARRIED_MS, EVIDENCE_MAX, HOSTS_MAX, HOSTS_PER_ADDRESS_MAX, JUDGE_PERIOD_MS, REPORT_FRESH_MS,
+    SETTLE_MS, SETTLE_PATH_MS, SHOWN_LINKS_MAX, SILENT_SHOWN_MS,
 };
 use crate::link::{JudgedLink, NicOfHost, Switches};
 use crate::report::{AgentReport, ReportedSuspect};
@@ -170,9 +170,8 @@ impl ClusterBoard {
         let missing = self.standing.iter().filter(|(_, one)| one.seen_ms != now_ms);
         let missing = missing.map(|(who, _)| who);
         let all = order.iter().chain(missing).filter_map(|who| self.standing.get(who));
-        let settled = all.filter(|one| {
-            one.seen_ms.saturating_sub(one.since_ms) >= settle_ms(one.culprit.kind)
-        });
+        let settled = all
+            .filter(|one| one.seen_ms.saturating_sub(one.since_ms) >= settle_ms(one.culprit.kind));
         settled.map(|one| one.culprit.clone()).collect()
     }
 

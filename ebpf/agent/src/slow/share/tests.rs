@@ -264,7 +264,8 @@ fn the_only_nic_of_a_host_stays_named_while_one_or_the_other_of_its_links_pauses
         was_named = !named.is_empty();
     }
     assert_eq!((episodes, was_named), (1, true));
-    let after: Vec<_> = (0..3).map(|_| detector.judge(0, &turn(&rows(&|_| (0, 450)))).len()).collect();
+    let after: Vec<_> =
+        (0..3).map(|_| detector.judge(0, &turn(&rows(&|_| (0, 450)))).len()).collect();
     assert_eq!(after[2], 0, "{after:?}");
 }
 
