@@ -119,9 +119,11 @@ mod tests {
     }
 
     fn named(suspects: &[Suspect]) -> Vec<(SuspectKind, &str, SuspectCause, &str)> {
-        let one =
-            |one: &'_ Suspect| (one.kind, one.name.as_str(), one.cause, one.evidence.as_str());
-        suspects.iter().map(one).collect()
+        let mut named = Vec::new();
+        for one in suspects {
+            named.push((one.kind, one.name.as_str(), one.cause, one.evidence.as_str()));
+        }
+        named
     }
 
     #[test]
