@@ -159,8 +159,13 @@ impl ClusterBoard {
     /// Those that have been found for long enough, also those that are missing for a moment only.
     fn settled(&mut self, found: Vec<NamedCulprit>, now_ms: u64) -> Vec<NamedCulprit> {
         let who = |one: &NamedCulprit| (one.kind, one.name.clone());
-        let order: Vec<_> = found.iter().map(who).collect();
+        let mut order: Vec<_> = Vec::new();
         for culprit in found {
+            // A host may be found twice: for what it does itself, and for its links.
+            if order.contains(&who(&culprit)) {
+                continue;
+            }
+            order.push(who(&culprit));
             let known = self.standing.get(&who(&culprit));
             let since_ms = known.map_or(now_ms, |known| known.since_ms);
             let standing = Standing { culprit, since_ms, seen_ms: now_ms };

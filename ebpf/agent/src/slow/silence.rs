@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_in_vain_is_the_wire() {
+    fn what_is_sent_again_and_not_acknowledged_is_the_wire() {
         let mut detector = SilenceDetector::default();
         detector.judge(0, &[link("a", 1, 3, 9)]);
         let suspects = detector.judge(9000, &[link("a", 5, 6, 9)]);

@@ -135,7 +135,8 @@ fn windows(bytes: u64) -> u64 {
 }
 
 /// Links on which we asked often enough since their last sign: a smoothed round trip forgets a
-/// single bad one within as many exchanges. `our_waits_ns` counts the waits of this host for a core.
+/// single bad one within as many exchanges. `our_waits_ns` is how long this host
+/// waited for a core.
 pub(super) fn asked<'a>(
     snapshot: &'a Snapshot,
     counters: &mut TurnCounters,

@@ -163,6 +163,8 @@ impl LinkHistory {
         for share in window.skip_while(|share| share.events == 0) {
             fault.add(*share);
         }
+        // So many events have one stretch less between them.
+        fault.whole.events = fault.whole.events.saturating_sub(1);
         fault
     }
 
