@@ -5,7 +5,7 @@
 //! event are the same in each: they are written once, at the start.
 //!
 //! Mooncake 0.3.13 wrote `dp_rank` as nil and `block_hashes` as signed numbers. Its indexer takes
-//! numbers only, and refuses hashes that differ from `seq_hashes`; consumers of before take both.
+//! numbers only, and refuses hashes that differ from `seq_hashes`; earlier consumers take both.
 
 use crate::event_template::{EventTemplate, NIL};
 use crate::sequence_hash::sequence_hash;
