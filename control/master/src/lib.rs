@@ -99,5 +99,5 @@ pub use shard::{
 pub use shard_task::{TaskAction, TaskRequest, TaskUpdate};
 pub use strategy::Strategy;
 pub use tenant::{TenantLedger, TenantTotals, TenantUsage};
-pub use tombstone::{SuspectPlace, Tombstone};
+pub use tombstone::{DamagedPlace, Tombstone};
 pub use write_budget::{AdmissionLevel, BudgetState};

@@ -22,7 +22,7 @@ pub struct Tombstone {
 
 /// Where a copy lies in which a reader has found something else than was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SuspectPlace {
+pub struct DamagedPlace {
     /// Packed disk address.
     pub address: u64,
     /// Length of the object.
@@ -37,7 +37,7 @@ pub(crate) struct Tombstones {
     /// The copies that they name: disk, hash and generation.
     void: HashSet<(u32, u64, u64)>,
     /// Those of them that readers have found damaged, for their owners to look at.
-    suspects: BTreeMap<(u32, u64, u64), SuspectPlace>,
+    suspects: BTreeMap<(u32, u64, u64), DamagedPlace>,
     /// The known disks that may announce what has become void unheard.
     absences: Absences,
     /// Disks that have announced all that they have in this life of the master.
@@ -92,14 +92,14 @@ impl Tombstones {
     }
 
     /// A reader has found a copy damaged that is void now, or will be once it has no readers.
-    pub(crate) fn note_suspect(&mut self, copy: (u32, u64, u64), place: SuspectPlace) {
+    pub(crate) fn note_suspect(&mut self, copy: (u32, u64, u64), place: DamagedPlace) {
         if self.suspects.len() < SUSPECTS_MAX && self.waiting.contains_key(&copy.0) {
             self.suspects.insert(copy, place);
         }
     }
 
     /// Where a void copy lies, if a reader has found it damaged.
-    pub(crate) fn suspect(&self, disk: u32, void: &Tombstone) -> Option<SuspectPlace> {
+    pub(crate) fn suspect(&self, disk: u32, void: &Tombstone) -> Option<DamagedPlace> {
         self.suspects.get(&(disk, void.hash, void.generation)).copied()
     }
 

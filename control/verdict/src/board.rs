@@ -23,7 +23,7 @@ pub struct ClusterBoard {
     /// Those that report no more, and when they did last.
     silent: BTreeMap<String, u64>,
     /// Who has been a culprit, without a longer pause.
-    standing: BTreeMap<(CulpritKind, String), Standing>,
+    standing: BTreeMap<(CulpritKind, String), StandingCulprit>,
     /// The last judgement.
     last: ClusterVerdict,
 }
@@ -38,7 +38,7 @@ struct HostRow {
 
 /// A culprit, since when and until when it was found.
 #[derive(Debug)]
-struct Standing {
+struct StandingCulprit {
     culprit: NamedCulprit,
     since_ms: u64,
     seen_ms: u64,
@@ -168,7 +168,7 @@ impl ClusterBoard {
             order.push(who(&culprit));
             let known = self.standing.get(&who(&culprit));
             let since_ms = known.map_or(now_ms, |known| known.since_ms);
-            let standing = Standing { culprit, since_ms, seen_ms: now_ms };
+            let standing = StandingCulprit { culprit, since_ms, seen_ms: now_ms };
             self.standing.insert(who(&standing.culprit), standing);
         }
         self.standing.retain(|_, one| now_ms.abs_diff(one.seen_ms) < CARRIED_MS);

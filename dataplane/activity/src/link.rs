@@ -5,6 +5,7 @@
 use crate::device::{device_between, ends_of};
 use crate::layout::{LinkCells, LinkKey};
 use crate::limits::LOOK_INTERVAL_MS;
+use crate::link_wait::LinkWait;
 use crate::page::{Page, page};
 use crate::slot::grow;
 use crate::stages::Stages;
@@ -32,26 +33,6 @@ pub struct Arrival {
     pub bytes: u64,
     /// From the answer to the last of them.
     pub took_ns: u64,
-}
-
-/// A wait for an answer, as it lies in the page: its number, and in the lowest bit whether nothing
-/// moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkWait {
-    /// Differs from that of the wait before on the same connection.
-    pub number: u64,
-    /// No byte has moved since it began. Where it has not, the exchange may be a long one.
-    pub is_silent: bool,
-}
-
-impl LinkWait {
-    const UNDER_WAY: u64 = 0;
-    const SILENT: u64 = 1;
-
-    pub(crate) fn of(word: u64) -> Option<Self> {
-        let wait = Self { number: word >> 1, is_silent: word & Self::SILENT != 0 };
-        (word != 0).then_some(wait)
-    }
 }
 
 /// A connection in the page. One that has no place there, or is no TCP connection, counts nothing.

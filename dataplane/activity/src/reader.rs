@@ -13,7 +13,7 @@ use crate::layout::{
     VERSION, text,
 };
 use crate::limits::{DISKS, LATENCY_BUCKETS, LINKS, SLOTS};
-use crate::link::LinkWait;
+use crate::link_wait::LinkWait;
 use crate::socket_counters::SocketCounters;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::File;

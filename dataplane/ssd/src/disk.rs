@@ -7,6 +7,7 @@
 mod batch_writer;
 mod change_notify;
 mod command;
+mod damage_log;
 mod door;
 mod driver;
 mod error;
@@ -34,10 +35,9 @@ mod tombstone_queue;
 mod write_queue;
 mod writer;
 
-pub use command::{DiskPiece, ExaminedCopy, Outgoing, VoidCopy};
+pub use command::{CopyFinding, DiskPiece, ExaminedCopy, Outgoing, VoidCopy};
 pub use error::{ListError, OpenError, ReadError, WriteError};
 pub use event::{DiskEvent, OnDiskEvent};
-pub use examine::Finding;
 pub use health::DiskState;
 pub use listing::{ListCursor, ListedPage};
 pub use options::{DiskOptions, DiskSpec, FolderChoice};
@@ -181,7 +181,7 @@ impl Disk {
 
     /// Looks at copies that readers could not read, one after the other. What is damaged on the
     /// disk is counted and logged.
-    pub fn examine(&self, copies: Vec<ExaminedCopy>) -> Answer<Vec<Finding>> {
+    pub fn examine(&self, copies: Vec<ExaminedCopy>) -> Answer<Vec<CopyFinding>> {
         let (promise, examined) = answer();
         self.door.post(DiskCommand::Examine(copies, promise));
         examined

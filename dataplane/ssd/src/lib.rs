@@ -24,9 +24,9 @@ mod storage_key;
 
 pub use answer::{Answer, Unanswered};
 pub use disk::{
-    Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState, DiskStatus,
-    ExaminedCopy, Finding, FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent, OpenError,
-    OpenedDisk, Outgoing, ReadError, VoidCopy, WriteError,
+    CopyFinding, Disk, DiskCounters, DiskEvent, DiskOptions, DiskPiece, DiskSpec, DiskState,
+    DiskStatus, ExaminedCopy, FolderChoice, ListCursor, ListError, ListedPage, OnDiskEvent,
+    OpenError, OpenedDisk, Outgoing, ReadError, VoidCopy, WriteError,
 };
 pub use source::ImageSource;
 pub use stage::StagedBytes;

@@ -12,7 +12,7 @@ use crate::limits::OBJECT_BYTES_MAX;
 use crate::list_name::ListName;
 use crate::slab::NONE;
 use crate::tenant::TenantLane;
-use crate::tombstone::{SuspectPlace, Tombstone};
+use crate::tombstone::{DamagedPlace, Tombstone};
 
 use super::KeyShard;
 use super::demotion_task::{AnnouncedCopy, EndedDemotions};
@@ -181,7 +181,7 @@ impl KeyShard {
     }
 
     /// Where a void copy lies, if a reader has found it damaged: its owner is to look at it.
-    pub fn suspect(&self, disk: u32, void: &Tombstone) -> Option<SuspectPlace> {
+    pub fn suspect(&self, disk: u32, void: &Tombstone) -> Option<DamagedPlace> {
         self.tombstones.suspect(disk, void)
     }
 

@@ -6,7 +6,7 @@ use perigee_schemas::Identity;
 use perigee_schemas::master::UnreadableCopy;
 
 use crate::departures::DepartureCause;
-use crate::tombstone::SuspectPlace;
+use crate::tombstone::DamagedPlace;
 
 use super::KeyShard;
 
@@ -38,7 +38,7 @@ impl KeyShard {
         let copy = &self.replicas[id];
         let hash = self.keys[copy.object].hash();
         let named = (copy.segment, hash, copy.generation);
-        let place = SuspectPlace { address: copy.offset, payload_bytes: copy.payload_bytes };
+        let place = DamagedPlace { address: copy.offset, payload_bytes: copy.payload_bytes };
         self.tombstones.note_suspect(named, place);
         self.note_departure(id, DepartureCause::Unreadable);
         self.tombstones.note_change(hash);

@@ -6,7 +6,7 @@ use super::control_shard::ControlShard;
 use super::merge::StatusCodes;
 use super::scatter::KeySubset;
 use perigee_master::{
-    AdmissionLevel, AnnouncedCopy, BudgetState, DemotionTask, DiskReport, KeyShard, SuspectPlace,
+    AdmissionLevel, AnnouncedCopy, BudgetState, DamagedPlace, DemotionTask, DiskReport, KeyShard,
     Tombstone,
 };
 use perigee_schemas::{DiskHealth, Identity, Status};
@@ -127,7 +127,7 @@ impl<E: Environment> ControlShard<E> {
         client: Identity,
         disk: Identity,
         limit: usize,
-    ) -> Result<Vec<(Tombstone, Option<SuspectPlace>)>, Status> {
+    ) -> Result<Vec<(Tombstone, Option<DamagedPlace>)>, Status> {
         let mut found = Vec::new();
         for index in 0..self.members().len() {
             let room = limit.saturating_sub(found.len());

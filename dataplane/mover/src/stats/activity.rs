@@ -103,7 +103,7 @@ impl<'a> CountedExchange<'a> {
         }
     }
 
-    /// Counts it as failed, and shows what it waited for in vain.
+    /// Counts it as failed, and shows how long it waited.
     pub(crate) fn record_failure(&self, error: &PeerError) {
         let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
         perigee_activity::record_failure(key);

@@ -2,7 +2,6 @@
 //! dropped.
 
 use super::error::{ListError, ReadError, WriteError};
-use super::examine::Finding;
 use super::listing::{ListCursor, ListedPage};
 use super::shared_reads::ReadSource;
 use crate::answer::AnswerPromise;
@@ -42,6 +41,17 @@ pub struct ExaminedCopy {
     pub payload_bytes: u32,
 }
 
+/// What a disk has where a copy was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFinding {
+    /// The copy as it was written.
+    Intact,
+    /// Other bytes.
+    Damaged,
+    /// It could not be read, or its segment has gone.
+    Unread,
+}
+
 /// Bytes of an image to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskPiece {
@@ -56,7 +66,7 @@ pub struct DiskPiece {
 pub(super) type WritePromise = AnswerPromise<Vec<Result<DiskAddress, WriteError>>>;
 pub(super) type VoidPromise = AnswerPromise<Result<(), WriteError>>;
 pub(super) type ReadPromise = AnswerPromise<Vec<Result<StagedBytes, ReadError>>>;
-pub(super) type ExaminePromise = AnswerPromise<Vec<Finding>>;
+pub(super) type ExaminePromise = AnswerPromise<Vec<CopyFinding>>;
 pub(super) type ListPromise = AnswerPromise<Result<ListedPage, ListError>>;
 
 /// What the door asks.

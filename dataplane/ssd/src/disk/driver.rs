@@ -4,9 +4,9 @@
 
 use super::change_notify::ChangeNotify;
 use super::command::DiskCommand;
+use super::damage_log::DamageLog;
 use super::error::WriteError;
 use super::event::{DiskEvent, OnDiskEvent};
-use super::examine::DamageLog;
 use super::file_use::FileUse;
 use super::flow::Flow;
 use super::folder::{DiskFolder, FileOf};

@@ -2,7 +2,7 @@
 
 use crate::host::{Host, LONG, MIB, payload, whole};
 use perigee_schemas::disk_address::DiskAddress;
-use perigee_ssd::{Disk, DiskEvent, DiskPiece, ExaminedCopy, Finding, ReadError};
+use perigee_ssd::{CopyFinding, Disk, DiskEvent, DiskPiece, ExaminedCopy, ReadError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -109,12 +109,12 @@ fn a_disk_says_whether_a_copy_is_what_was_written() {
             let copies = vec![copy(first, 10), copy(other, 12), copy(gone, 10)];
             disk.examine(copies).wait(LONG).unwrap()
         };
-        assert_eq!(examine(), [Finding::Intact, Finding::Intact, Finding::Unread]);
+        assert_eq!(examine(), [CopyFinding::Intact, CopyFinding::Intact, CopyFinding::Unread]);
         let file = segment_file(folder.path());
         let mut bytes = std::fs::read(&file).unwrap();
         bytes[other.offset as usize + BYTES as usize / 2] ^= 1;
         std::fs::write(&file, bytes).unwrap();
-        assert_eq!(examine(), [Finding::Intact, Finding::Damaged, Finding::Unread]);
+        assert_eq!(examine(), [CopyFinding::Intact, CopyFinding::Damaged, CopyFinding::Unread]);
         assert_eq!(disk.status().counters.damaged, 1);
     }
 }

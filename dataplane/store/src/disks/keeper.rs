@@ -10,7 +10,7 @@ use perigee_rpc::CallError;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::{DiskHealth, Identity, Status};
 use perigee_ssd::recovery::Survivor;
-use perigee_ssd::{Disk, DiskState, ExaminedCopy, Finding, VoidCopy};
+use perigee_ssd::{CopyFinding, Disk, DiskState, ExaminedCopy, VoidCopy};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -178,7 +178,7 @@ impl KeptDisk {
             return;
         }
         let findings = owner.answered(self.disk.examine(suspects), EXAMINE_WAIT).await;
-        let intact = findings.iter().flatten().filter(|it| **it == Finding::Intact).count();
+        let intact = findings.iter().flatten().filter(|it| **it == CopyFinding::Intact).count();
         if intact > 0 {
             tracing::warn!(disk = %self.id, copies = intact, "Readers found other bytes than the disk has: they were damaged on their way");
         }

@@ -14,11 +14,11 @@ const LONG_TURNS: u64 = 4;
 /// Waits that are under way, by page and place in it.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    known: BTreeMap<(PathBuf, usize), Waiting>,
+    known: BTreeMap<(PathBuf, usize), KnownWait>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct KnownWait {
     wait: LinkWait,
     turns: u64,
     is_there: bool,
@@ -30,12 +30,12 @@ impl Waits {
         let Some(wait) = wait else {
             return 0;
         };
-        let begun = Waiting { wait, turns: 0, is_there: true };
+        let begun = KnownWait { wait, turns: 0, is_there: true };
         let waiting = self.known.entry((page.to_owned(), place)).or_insert(begun);
         if waiting.wait == wait {
             (waiting.turns, waiting.is_there) = (waiting.turns + 1, true);
         } else {
-            *waiting = Waiting { turns: 1, ..begun };
+            *waiting = KnownWait { turns: 1, ..begun };
         }
         match wait.is_silent {
             true => waiting.turns,

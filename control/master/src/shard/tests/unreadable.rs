@@ -2,7 +2,7 @@
 
 use perigee_schemas::master::UnreadableCopy;
 
-use crate::tombstone::{SuspectPlace, Tombstone};
+use crate::tombstone::{DamagedPlace, Tombstone};
 
 use super::demotion::*;
 use super::*;
@@ -44,7 +44,7 @@ fn an_owner_looks_at_a_damaged_copy_before_it_makes_it_void() {
     stage.forget("k", DISK_ID, address(1), generation);
     let disk = stage.shard.space.disks()[0];
     let void = stage.shard.tombstones(OWNER, disk, 1).unwrap()[0];
-    let place = SuspectPlace { address: address(1), payload_bytes: PAYLOAD_BYTES };
+    let place = DamagedPlace { address: address(1), payload_bytes: PAYLOAD_BYTES };
     assert_eq!(stage.shard.suspect(disk, &void), Some(place));
     let unsuspected = Tombstone { generation: generation + 1, ..void };
     assert_eq!(stage.shard.suspect(disk, &unsuspected), None);
