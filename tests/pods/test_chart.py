@@ -92,7 +92,9 @@ def test_pages_that_memory_has_no_room_for_are_read_from_the_disk_of_another_pod
     disk = {"hostPath": "/srv/kv", "limit": "512Mi"}
     # Scaled as all segments are: 32 MiB.
     store = {"replicas": 1, "segmentSize": "16Gi", "disk": disk}
-    cluster = play(render({"master": {"args": ["--default_kv_lease_ttl=50"]}, "store": store}))
+    # A put waits for the disk rather than that it takes the room of what no disk has yet.
+    args = ["--default_kv_lease_ttl=50", "--offload_force_evict=false"]
+    cluster = play(render({"master": {"args": args}, "store": store}))
     master, owner = cluster.start(MASTER), cluster.start(STORE)
     writer, reader = start_engine(cluster, 0), start_engine(cluster, 1)
     keys = [f"large/{page}" for page in range(96)]
