@@ -24,7 +24,7 @@ def root():
 def live(root, tmp_path_factory):
     """A cluster with two rails, traffic on both, a disk, and an agent that looks at them."""
     # The disk is only looked at: a budget of nothing keeps the load off it.
-    disks = ["--enable_offload", "--offload_on_evict", "--offload_drive_writes_per_day=0.000001"]
+    disks = ["--enable_offload", "--offload_on_evict", "--offload_drive_writes_per_day=0.001"]
     with Cluster(tmp_path_factory.mktemp("live"), master_flags=disks) as cluster:
         cluster.start_master()
         for number in range(2):
