@@ -10,7 +10,7 @@ const EDITS_MAX: usize = 2;
 /// First words of names.
 const FAMILIES: [&str; 3] = ["MC", "MOONCAKE", "PERIGEE"];
 /// Variables of these families that are in no table: only one program or part reads each.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
     "MC_METADATA_HTTP_TOKEN",
     "MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS",
     "PERIGEE_ACTIVITY_DIR",
@@ -29,6 +29,7 @@ const OTHERS: [&str; 23] = [
     "PERIGEE_METADATA_TTL_SECONDS",
     "PERIGEE_RAIL_CPUS",
     "PERIGEE_REACTOR",
+    "PERIGEE_RPC_TIMEOUT_MS",
     "PERIGEE_SAME_PROCESS",
     "PERIGEE_SERVE_MOONCAKE",
     "PERIGEE_SSD_KEY_FILE",
