@@ -110,6 +110,11 @@ impl PeerError {
         }
     }
 
+    /// Whether this side ended the transfer, so that it says nothing about the peer.
+    pub(crate) fn is_of_this_side(&self) -> bool {
+        matches!(self, Self::Canceled | Self::Closed)
+    }
+
     /// Whether the next one that connects would meet it, too. A peer that was late on an open
     /// connection may be back.
     pub(crate) fn is_lasting(&self) -> bool {

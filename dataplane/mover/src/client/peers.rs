@@ -312,27 +312,25 @@ impl<E: Environment, S: Slice> PeerQueues<E, S> {
         terms: Terms,
     ) -> Result<(Reply, Arc<RouteCounters>), PeerError> {
         let batch = slice.batch_state().number;
-        let may_begin = |stream: &E::Stream| {
+        let begins = |stream: &E::Stream| {
             debug_assert!(!peer.is_idle(worker), "who works does not wait for work");
             peer.busy.borrow_mut().insert(worker, (stream.clone(), batch));
-            !peer.stopping.get() && !slice.batch_state().is_canceled
+        };
+        let ended = || match slice.batch_state().is_canceled {
+            true => Some(PeerError::Canceled),
+            false => peer.stopping.get().then_some(PeerError::Closed),
         };
         let environment = &self.environment;
-        let first = connection.exchange(environment, slice, terms, may_begin);
+        let first = connection.exchange(environment, slice, terms, begins, ended);
         let mut outcome = first.await;
         let broken = matches!(outcome, Err(PeerError::Broken { .. }));
-        let wanted = !peer.stopping.get() && !slice.batch_state().is_canceled;
         let reads = slice.header().direction == Direction::Read;
-        if broken && reused && wanted && reads {
-            let second = connection.exchange(environment, slice, terms, may_begin);
+        if broken && reused && reads {
+            let second = connection.exchange(environment, slice, terms, begins, ended);
             outcome = second.await;
         }
         peer.busy.borrow_mut().remove(&worker);
-        match outcome {
-            Err(_) if slice.batch_state().is_canceled => Err(PeerError::Canceled),
-            Err(_) if peer.stopping.get() => Err(PeerError::Closed),
-            outcome => outcome,
-        }
+        outcome.map_err(|error| ended().unwrap_or(error))
     }
 
     /// The next slice for a worker, or `None` when it has been idle for long or the shard stops.

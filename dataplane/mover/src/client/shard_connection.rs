@@ -73,13 +73,15 @@ impl<E: Environment> ShardConnection<E> {
         Ok(())
     }
 
-    /// Moves one slice. `may_begin` gets the connection before anything is sent, and may refuse.
+    /// Moves one slice. `begins` gets the connection before anything is sent; `ended` says why this
+    /// side wants the slice no more.
     pub(super) async fn exchange<S: Slice>(
         &mut self,
         environment: &E,
         slice: &S,
         terms: Terms,
-        may_begin: impl Fn(&E::Stream) -> bool,
+        begins: impl Fn(&E::Stream),
+        ended: impl Fn() -> Option<PeerError>,
     ) -> Result<(Reply, Arc<RouteCounters>), PeerError> {
         debug_assert!(slice.pieces().len() > 0, "a slice moves something");
         let mut open = match self.open.take() {
@@ -87,8 +89,9 @@ impl<E: Environment> ShardConnection<E> {
             None => self.connect(environment, terms).await?,
         };
         let left = self.left(environment, terms)?;
-        if !may_begin(open.frames.stream()) {
-            return Err(PeerError::Canceled);
+        begins(open.frames.stream());
+        if let Some(end) = ended() {
+            return Err(end);
         }
         let (stream, begun) = (open.frames.stream().clone(), environment.now());
         open.link.begin_wait();
@@ -103,11 +106,11 @@ impl<E: Environment> ShardConnection<E> {
         };
         let outcome = within(environment, left, &stream, talk).await;
         open.link.end_wait();
-        let ended = environment.now();
+        let now = environment.now();
         let counted = Counted {
             queued: begun.saturating_sub(terms.submitted),
-            took: ended.saturating_sub(begun),
-            ended,
+            took: now.saturating_sub(begun),
+            ended: now,
             ..Counted::of(slice, self.target.name(), &open.link, self.lane)
         };
         match outcome {
@@ -116,7 +119,7 @@ impl<E: Environment> ShardConnection<E> {
                 debug_assert_eq!(open.exchange.unanswered(), 0, "one at a time");
                 let arrived = match reply.payload_bytes {
                     0 => (0, Duration::ZERO),
-                    bytes => (bytes, ended.saturating_sub(answered)),
+                    bytes => (bytes, now.saturating_sub(answered)),
                 };
                 Counted { server: reply.times, arrived, ..counted }.record();
                 open.link.look(stream.socket());
@@ -126,7 +129,8 @@ impl<E: Environment> ShardConnection<E> {
             }
             Err(error) => {
                 let (peer, length) = (self.target.name(), terms.length);
-                let error = PeerError::of_connection(&error, peer, length);
+                let broken = || PeerError::of_connection(&error, peer, length);
+                let error = ended().unwrap_or_else(broken);
                 counted.record_failure(&error);
                 stream.shutdown();
                 Err(error)

@@ -103,14 +103,17 @@ impl<'a> CountedExchange<'a> {
         }
     }
 
-    /// Counts it as failed, and shows how long it waited.
+    /// Counts it as failed, and shows how long it waited. What this side broke off is no failure
+    /// of a NIC or a peer: only its request has it.
     pub(crate) fn record_failure(&self, error: &PeerError) {
-        let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
-        perigee_activity::record_failure(key);
         let stages = Stages::whole(nanoseconds(self.took), nanoseconds(self.queued));
-        let mut mark = self.mark(&stages);
-        mark.status = error.status().code();
-        batch_done(&mark);
+        if !error.is_of_this_side() {
+            let key = SlotKey::new(self.link.device(), Route::Tcp, self.direction, self.lane);
+            perigee_activity::record_failure(key);
+            let mut mark = self.mark(&stages);
+            mark.status = error.status().code();
+            batch_done(&mark);
+        }
         self.trace(&stages, error.status());
     }
 }

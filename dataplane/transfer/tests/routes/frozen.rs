@@ -2,6 +2,7 @@
 //! answer costs one wait.
 
 use crate::node::{Node, engine_within, node, payload, place, read_one, write_all};
+use perigee_activity::{PageDirectory, PageReader};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Status;
 use perigee_shard::interruptible;
@@ -88,6 +89,18 @@ fn relay(mut from: TcpStream, mut to: TcpStream, is_frozen: &AtomicBool, held: &
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
+/// The activity page of this process.
+fn page() -> PageReader {
+    let pages = PageDirectory::from_environment().unwrap();
+    let mut pages = perigee_activity::pages(&pages).into_iter();
+    pages.find(|page| page.pid() == std::process::id()).unwrap()
+}
+
+/// Failed exchanges of this process.
+fn errors() -> u64 {
+    page().slots().unwrap().iter().map(|slot| slot.errors).sum()
+}
+
 /// The outcome of a read into `buffer`, whose caller breaks off.
 fn interrupted_read(
     engine: &ObjectEngine,
@@ -114,10 +127,11 @@ fn a_read_that_is_interrupted_writes_nothing_after_it_has_returned() {
         let place = relay.place(&node, bytes);
         let checksum =
             write_all(&engine, std::slice::from_ref(&place), std::slice::from_ref(&data))[0];
-        let mut buffer = vec![0xee; bytes];
+        let (mut buffer, failed) = (vec![0xee; bytes], errors());
         relay.freeze(true);
         let outcome = interrupted_read(&engine, &place, checksum, &mut buffer);
         assert_eq!(outcome, Err(PeerError::Canceled.into()), "{bytes} bytes");
+        assert_eq!(errors(), failed, "what its caller broke off is no failure of a peer");
         let before = buffer.clone();
         relay.freeze(false);
         // By the time that this is answered, the late answer has come as well, if anything takes
@@ -130,12 +144,6 @@ fn a_read_that_is_interrupted_writes_nothing_after_it_has_returned() {
 
 #[test]
 fn an_owner_that_stops_answering_is_counted_and_shown() {
-    let pages = perigee_activity::PageDirectory::from_environment().unwrap();
-    let page = || {
-        let mut pages = perigee_activity::pages(&pages).into_iter();
-        pages.find(|page| page.pid() == std::process::id()).unwrap()
-    };
-    let errors = || page().slots().unwrap().iter().map(|slot| slot.errors).sum::<u64>();
     for bytes in SIZES {
         let (node, data) = (node(), payload(1, bytes));
         let relay = Relay::to(&node);
@@ -176,6 +184,7 @@ fn a_write_that_is_interrupted_is_said_to_be_still_under_way() {
         let engine = engine_within(&node, Route::Tcp, DEADLINE);
         let place = relay.place(&node, bytes);
         write_all(&engine, std::slice::from_ref(&place), std::slice::from_ref(&data));
+        let failed = errors();
         relay.freeze(true);
         let pieces = [ByteRange::from(data.as_slice())];
         let job = WriteJob { place: &place, pieces: &pieces };
@@ -187,6 +196,7 @@ fn a_write_that_is_interrupted_is_said_to_be_still_under_way() {
         drop(breaks_off);
         let error = outcome[0].as_ref().unwrap_err();
         assert!(error.is_canceled() && error.may_still_arrive(), "{error}");
+        assert_eq!(errors(), failed, "what its caller broke off is no failure of a peer");
         relay.freeze(false);
         engine.close();
     }
