@@ -175,7 +175,7 @@ class MooncakeStoreService:
     async def _drain(self) -> None:
         lends = self.config.global_segment_size > 0 or self._segments.has_lent
         if self.drain is not None and lends:
-            await self.drain.run(self.config.master_server_address, self.store.get_hostname())
+            await self.drain.run(self.config.master_server_address, self.store)
 
 
 def drain_of(options: argparse.Namespace, number: signal.Signals) -> StopDrain | None:

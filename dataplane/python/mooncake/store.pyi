@@ -541,6 +541,8 @@ class MooncakeDistributedStore:
         split_dim: int = 0,
     ) -> Any:
         """Read the shard of one rank into memory; a tensor over it, or None."""
+    def has_disks(self) -> bool:
+        """Returns whether this client has disks, whether they can be used or not."""
     def health_check(self) -> int:
         """Returns 0 healthy, 1 not set up or closed, 2 master not reachable."""
     def init_all(
@@ -665,6 +667,13 @@ class MooncakeDistributedStore:
         pattern.
 
         A match takes time linear in the key, so patterns have no backreferences and no look-around.
+        """
+    def save_to_disks(self, seconds: float) -> dict[str, int] | None:
+        """Write what this client's memory alone has to its disks, most worth first, for `seconds` at
+        most (3600): what a program does before it closes its store.
+
+        Returns a dict of "objects", "bytes", "failed", "left" and "is_all"; None without a disk that
+        is open.
         """
     def save_tensor_to_safetensor(self, key: str, file_name: str | None = None) -> int:
         """Write a stored tensor to a safetensors file, named as the key by default."""

@@ -75,6 +75,8 @@ STORE_PARAMETERS = {
     "query_task": "task_id",
     "init_all": "protocol device_name mount_segment_size",
     "get_offload_rpc_read_count": "",
+    "has_disks": "",
+    "save_to_disks": "seconds",
     "put_tensor": "key tensor",
     "get_tensor": "key",
     "batch_put_tensor": "keys tensors_list",

@@ -72,6 +72,9 @@ class FakeStore:
 
     unmount_and_free_segment = unmount_segment
 
+    def has_disks(self):
+        return False
+
     def unmount_local_disk_segment(self, grace=0):
         return 0
 

@@ -152,6 +152,30 @@ def test_a_client_that_starts_again_finds_what_its_disk_has(stack, tmp_path):
     assert all(again.is_exist(key(number)) == 0 for number in kept)
 
 
+def test_a_program_saves_what_its_memory_has_before_it_closes(stack, tmp_path):
+    master = Master(stack, tmp_path)
+    client = lender(master, tmp_path / "disk")
+    numbers = range(8)
+    for number in numbers:
+        assert client.put(key(number), value(number)) == 0
+    for wrong in (-1, float("nan"), 3601):
+        with pytest.raises(ValueError, match="from 0 to 3600"):
+            client.save_to_disks(wrong)
+    assert client.has_disks()
+    saved = client.save_to_disks(DEADLINE_S)
+    assert saved["is_all"] and saved["left"] == saved["failed"] == 0, saved
+    assert saved["objects"] == len(numbers) and saved["bytes"] == len(numbers) * OBJECT_BYTES
+    assert client.close() == 0
+    again = lender(master, tmp_path / "disk")
+    stack.callback(again.close)
+    wait_until(lambda: all(again.is_exist(key(number)) == 1 for number in numbers), DEADLINE_S, "them")
+    for number in numbers:
+        assert again.get(key(number)) == value(number)
+    diskless = connect(master.address)
+    stack.callback(diskless.close)
+    assert not diskless.has_disks() and diskless.save_to_disks(0) is None
+
+
 def test_what_is_read_often_comes_back_to_memory_and_is_read_there(stack, tmp_path):
     master = Master(stack, tmp_path, "--promotion_on_hit", "--promotion_admission_threshold=1")
     client = lender(master, tmp_path / "disk")

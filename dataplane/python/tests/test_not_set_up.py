@@ -63,6 +63,8 @@ CALLS = [
     ("unmount_segment", (["00"],), REFUSED),
     ("unmount_and_free_segment", (["00"],), REFUSED),
     ("unmount_local_disk_segment", (), REFUSED),
+    ("has_disks", (), False),
+    ("save_to_disks", (1,), None),
     ("get_hostname", (), ""),
     ("health_check", (), 1),
     ("close", (), 0),

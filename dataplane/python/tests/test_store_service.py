@@ -177,7 +177,7 @@ class Drain:
     def __init__(self, error=None):
         self.error, self.runs = error, 0
 
-    async def run(self, master, segment):
+    async def run(self, master, store):
         self.runs += 1
         if self.error is not None:
             raise self.error

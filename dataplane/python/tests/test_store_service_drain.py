@@ -14,9 +14,9 @@ OBJECT_BYTES = 64 << 10
 DRAIN_S = 12
 
 
-@pytest.fixture
-def master(tmp_path):
-    """RPC and HTTP port of a master of its own."""
+@contextlib.contextmanager
+def running_master(tmp_path, *flags):
+    """RPC and HTTP port of a master."""
     rpc, metrics = free_ports(2)
     process = Process(
         [
@@ -26,12 +26,22 @@ def master(tmp_path):
             "--metrics_host=127.0.0.1",
             f"--metrics_port={metrics}",
             f"--default_kv_lease_ttl={LEASE_MS}",
+            *flags,
         ],
         tmp_path / "master.log",
     )
     wait_until(lambda: process.alive() and listens(rpc), START_TIMEOUT_S, "master start")
-    yield rpc, metrics
-    process.stop()
+    try:
+        yield rpc, metrics
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def master(tmp_path):
+    """RPC and HTTP port of a master of its own."""
+    with running_master(tmp_path) as ports:
+        yield ports
 
 
 def start_service(tmp_path, name, rpc, metrics, *options):
@@ -79,6 +89,26 @@ def test_a_service_without_another_one_ends_without_a_wait(tmp_path, master):
         assert "No other node takes objects" in service.log.read_text()
     finally:
         client.close()
+
+
+def test_a_service_without_another_one_writes_what_it_holds_to_its_disk(tmp_path):
+    values = {f"saved/{number}": bytes([number]) * OBJECT_BYTES for number in range(OBJECTS)}
+    disk = ["-Denable_ssd_offload=true", f"-Dssd_offload_path={tmp_path / 'disk'}"]
+    with contextlib.ExitStack() as stack:
+        rpc, metrics = stack.enter_context(running_master(tmp_path, "--enable_offload", "--offload_on_evict"))
+        client = connect(f"127.0.0.1:{rpc}")
+        stack.callback(client.close)
+        leaving = start_service(tmp_path, "leaving.log", rpc, metrics, *disk)
+        stack.callback(leaving.stop)
+        for key, value in values.items():
+            assert client.put(key, value) == 0
+        assert leaving.stop() == 0, leaving.log.read_text()
+        assert f"on the disks, as far as their budgets allow: {OBJECTS} objects" in leaving.log.read_text()
+        again = start_service(tmp_path, "again.log", rpc, metrics, *disk)
+        stack.callback(again.stop)
+        wait_until(lambda: all(client.is_exist(key) == 1 for key in values), START_TIMEOUT_S, "what the disk has")
+        for key, value in values.items():
+            assert client.get(key) == value, key
 
 
 def test_a_service_that_cannot_drain_ends_all_the_same_and_says_so(tmp_path, master):

@@ -12,8 +12,11 @@ use perigee_engine::MemoryLocation;
 use perigee_schemas::{Identity, Status};
 use perigee_settings::Protocols;
 use perigee_store::api;
+use perigee_store::disks::SavedObjects;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::time::{Duration, Instant};
 
 const MS_PER_S: u64 = 1000;
 
@@ -43,6 +46,23 @@ fn mounted(
     let answer = PyDict::new(py);
     answer.set_item("ret", code)?;
     answer.set_item("segment_ids", ids)?;
+    Ok(answer)
+}
+
+/// Seconds that a caller may ask for.
+fn patience(seconds: f64) -> Option<Duration> {
+    let patience = Duration::try_from_secs_f64(seconds).ok()?;
+    (patience <= Duration::from_secs(MAX_GRACE_S)).then_some(patience)
+}
+
+fn saved_dict<'py>(py: Python<'py>, saved: &SavedObjects) -> PyResult<Bound<'py, PyDict>> {
+    let SavedObjects { objects, bytes, failed, left, is_all } = *saved;
+    let answer = PyDict::new(py);
+    let counts = [("objects", objects), ("bytes", bytes), ("failed", failed), ("left", left)];
+    for (name, count) in counts {
+        answer.set_item(name, count)?;
+    }
+    answer.set_item("is_all", is_all)?;
     Ok(answer)
 }
 
@@ -186,6 +206,30 @@ impl StoreClient {
         }
         let grace_ms = grace_period_seconds.0 * 1000;
         self.call(py, || NOT_OPEN, |session| session.store().unmount_disks(grace_ms).code())
+    }
+
+    /// Returns whether this client has disks, whether they can be used or not.
+    fn has_disks(&self, py: Python<'_>) -> bool {
+        self.call(py, || false, |session| session.store().has_disks())
+    }
+
+    /// Write what this client's memory alone has to its disks, most worth first, for `seconds` at
+    /// most (3600): what a program does before it closes its store.
+    ///
+    /// Returns a dict of "objects", "bytes", "failed", "left" and "is_all"; None without a disk that
+    /// is open.
+    fn save_to_disks<'py>(
+        &self,
+        py: Python<'py>,
+        seconds: f64,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(patience) = patience(seconds) else {
+            let reason = format!("seconds must be from 0 to {MAX_GRACE_S}, not {seconds}");
+            return Err(PyValueError::new_err(reason));
+        };
+        let until = Instant::now() + patience;
+        let saved = self.call(py, || None, |session| session.store().save_to_disks(until));
+        saved.map(|saved| saved_dict(py, &saved)).transpose()
     }
 
     /// Returns how often this client has asked owners of disks for objects; one for each owner in a
