@@ -39,7 +39,7 @@ DEMO_FLAGS = $(if $(TRACE),--trace "$(TRACE)") $(if $(BLOCK_BYTES),--block-bytes
 	$(if $(POOL),--pool $(POOL)) $(if $(REQUESTS),--requests $(REQUESTS)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(ROUTE),--route $(ROUTE)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-mooncake test-upstream test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak kills planted lint codegen clean venv-run
+.PHONY: help setup build c-libraries wheel wheels wheel-python310 wheel-aarch64 index deb demo test check test-rdma test-containers test-aarch64 test-kernels test-disks test-mooncake test-upstream test-dashboards test-agent test-clients bench bench-plots docs deny asan miri models fuzz soak kills planted lint codegen clean venv-run
 
 help: ## This list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -116,6 +116,9 @@ test-aarch64: ## Unit tests of memory, checksums and mover for aarch64, under qe
 
 test-kernels: venv-run ## The wheel on Linux 6.1 and 5.10 in a small virtual machine; downloads both kernels once
 	@tests/rdma/run.sh --kernels 6.1 5.10
+
+test-disks: venv-run ## The wheel in a small virtual machine with a disk that answers errors, and one whose power goes while it is written to; CUTS=3
+	@tests/rdma/run.sh --disks $(CUTS)
 
 test-mooncake: setup ## Our metadata and handshake against real Mooncake's servers and engine (46 MB from the package index)
 	@python3 -m venv "$(TARGET)/venv-mooncake-servers"

@@ -7,93 +7,27 @@ import json
 import os
 import pathlib
 import platform
-import signal
 import subprocess
-import sys
-import tempfile
-import time
-import urllib.request
 
-BIN = pathlib.Path(sys.executable).parent
-DRIVERS = pathlib.Path(__file__).resolve().parents[1] / "containers" / "drivers"
-# An emulated processor does in a minute what others do in a second.
-LONG_S = 300
-RPC, ADMIN = 50051, 9003
+from cluster import BIN, LONG_S, RPC, Cluster
+
 NODE_HOST, CLIENT_HOST = "10.77.0.1", "10.77.0.2"
 RDMA = {"MOONCAKE_PROTOCOL": "rdma", "PERIGEE_REQUIRE_RDMA": "1"}
 # Objects go over the wire, not through shared memory.
 WIRE = {"PERIGEE_SHARED_MEMORY": "0"}
 
 
-class Cluster:
-    """A master, a node and whatever else is started, each with a log."""
-
-    def __init__(self, protocol):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kernel-", dir="/run"))
-        self.processes = []
-        self.start("mooncake_master", f"--rpc_port={RPC}", f"--metrics_port={ADMIN}")
-        self.wait(lambda: self.asked("/health"), "master")
-        devices = ["--device_names=rxe0"] if protocol == "rdma" else []
-        self.start(
-            "mooncake_client", f"--master_server_address=127.0.0.1:{RPC}", "--metadata_server=P2PHANDSHAKE",
-            f"--host={NODE_HOST}", "--global_segment_size=128MB", f"--protocol={protocol}", *devices,
-        )
-        self.wait(lambda: self.asked("/get_all_segments"), "segment")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process, _ in reversed(self.processes):
-            process.send_signal(signal.SIGTERM)
-        for process, _ in self.processes:
-            process.wait(timeout=LONG_S)
-
-    @staticmethod
-    def asked(path):
-        """The master's answer, or nothing."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{ADMIN}{path}", timeout=10) as answer:
-                return answer.read()
-        except OSError:
-            return None
-
-    def start(self, program, *words, env=None):
-        """Start a program of the wheel, or a driver."""
-        log = self.folder / f"{len(self.processes)}-{program}.log"
-        command = [sys.executable, DRIVERS / program] if program.endswith(".py") else [BIN / program]
-        with log.open("wb") as out:
-            process = subprocess.Popen([*command, *words], stdout=out, stderr=out, env=os.environ | (env or {}))
-        self.processes.append((process, log))
-        return process, log
-
-    def wait(self, condition, what):
-        """Wait for a condition; show all logs if it does not come."""
-        deadline = time.monotonic() + LONG_S
-        while not (found := condition()):
-            ended = [log for process, log in self.processes if process.poll() not in (None, 0)]
-            if ended or time.monotonic() > deadline:
-                for _, log in self.processes:
-                    print(f"--- {log.name}\n{log.read_text()[-3000:]}")
-                raise SystemExit(f"kernel: no {what}")
-            time.sleep(0.2)
-        return found
-
-    def says(self, started, word):
-        """Wait for a line that begins so, and return its other words."""
-        process, log = started
-
-        def line():
-            return next((line.split()[1:] for line in log.read_text().splitlines() if line.startswith(word)), None)
-
-        return self.wait(line, f"{word!r} in {log.name}")
+def cluster_over(protocol):
+    """A cluster whose node is asked over this protocol."""
+    devices = ["--device_names=rxe0"] if protocol == "rdma" else []
+    return Cluster(node=[f"--host={NODE_HOST}", "--global_segment_size=128MB", f"--protocol={protocol}", *devices])
 
 
 def store(protocol):
     """One client writes, another one reads, the node between them."""
     env = WIRE | (RDMA | {"MOONCAKE_DEVICE": "rxe1"} if protocol == "rdma" else {})
     where = [f"{NODE_HOST if protocol == 'rdma' else '127.0.0.1'}:{RPC}", "P2PHANDSHAKE", "0", CLIENT_HOST, "model"]
-    with Cluster(protocol) as cluster:
+    with cluster_over(protocol) as cluster:
         cluster.says(cluster.start("store.py", "write", *where, env=env), "written")
         cluster.says(cluster.start("store.py", "read", *where, env=env), "read")
 
@@ -103,7 +37,7 @@ def engines(protocol):
     def env(device):
         return WIRE | (RDMA | {"MOONCAKE_DEVICE": device} if protocol == "rdma" else {})
 
-    with Cluster("tcp") as cluster:
+    with cluster_over("tcp") as cluster:
         decode = cluster.start("engine.py", "decode", NODE_HOST, env=env("rxe2"))
         session, address = cluster.says(decode, "session")
         prefill = cluster.start("engine.py", "prefill", CLIENT_HOST, session, address, env=env("rxe3"))

@@ -4,6 +4,7 @@
 #   tests/rdma/run.sh [NAME...]    those of programs.txt, or only the ones named
 #   tests/rdma/run.sh --install    only install what the machine needs
 #   tests/rdma/run.sh --kernels SERIES...    the installed wheel (VENV_RUN) on those kernels instead, as 6.1 5.10
+#   tests/rdma/run.sh --disks [CUTS]    the installed wheel with a disk: one that answers errors, and one whose power goes, 3 times by default
 #   tests/rdma/run.sh --measure [ROUNDS]    ratios to perftest instead of tests, 3 rounds by default, no verdict;
 #                                  with PERIGEE_MOONCAKE=FOLDER also to the transfer_engine_bench in that folder
 #
@@ -29,7 +30,7 @@ missing_packages() {
     local pair
     [ -z "${measuring:-}" ] || command -v ib_write_bw >/dev/null || echo perftest
     for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio xz:xz-utils \
-        modprobe:kmod setpriv:util-linux rdma:iproute2 cc:gcc python3:python3; do
+        modprobe:kmod dmsetup:dmsetup mkfs.ext4:e2fsprogs setpriv:util-linux rdma:iproute2 cc:gcc python3:python3; do
         PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || echo "${pair##*:}"
     done
     [ -e /usr/include/infiniband/verbs.h ] || echo libibverbs-dev
@@ -121,6 +122,25 @@ play_kernels() { # SERIES...
     return $status
 }
 
+# The wheel with a disk that answers errors, then in one life of a machine after the other, with the same disk.
+play_disks() { # [CUTS]
+    local cuts=${1:-3} life folder=$WORK/disks python=${VENV_RUN:-$TARGET/venv-run}/bin/python
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    truncate -s 2G "$folder/disk"
+    echo "== errors"
+    "$FOLDER/vm.sh" --rails 0 --disk 1G --limit "$LIMIT_S" -- "$python" "$FOLDER/sick_disk.py" || return $?
+    for ((life = 1; life <= cuts + 1; life++)); do
+        local last=() cut=(--cut "$folder/cut")
+        [ "$life" -le "$cuts" ] || last=(--last) cut=()
+        rm -f "$folder/cut"
+        echo "== life $life"
+        "$FOLDER/vm.sh" --rails 0 --disk "$folder/disk" --share "$folder" "${cut[@]}" --limit "$LIMIT_S" -- \
+            "$python" "$FOLDER/power_cut.py" "$folder" "${last[@]}" || return $?
+        [ "$life" -gt "$cuts" ] || [ -e "$folder/cut" ] || fail "life $life ended before its power went"
+    done
+}
+
 # Runs the tests of a list in the machine, or the machines, that its name tells.
 play() { # LIST
     "$FOLDER/vm.sh" --hosts "${1##*.}" --rails "$RAILS" --limit "$LIMIT_S" --retries 1 \
@@ -138,6 +158,10 @@ fi
 if [ "${1:-}" = --kernels ]; then
     shift
     play_kernels "$@"
+    exit 0
+fi
+if [ "${1:-}" = --disks ]; then
+    play_disks "${2:-}"
     exit 0
 fi
 "$FOLDER/vm.sh" --prepare &

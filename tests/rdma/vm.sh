@@ -10,7 +10,8 @@
 # Options
 #   --rails N      RDMA devices rxe0..rxe(N-1), each on a link rail0..rail(N-1)        (2)
 #   --hosts N      1, or 2: two guests joined rail by rail; COMMAND runs in both       (1)
-#   --disk SIZE    an NVMe disk, as 512M; may be given again                        (none)
+#   --disk SIZE    an NVMe disk, as 512M, or a file that is one and stays; may be given again   (none)
+#   --cut FILE     the power goes as soon as FILE exists: guests end on the spot, with status 0
 #   --memory SIZE  memory of a guest                                              (1536M)
 #   --cpus N       processors of a guest; no more than this host has                   (2)
 #   --mtu N        of the links; 4200 makes packets of 4096, 1500 of 1024           (4200)
@@ -38,7 +39,7 @@ readonly MODULES="virtio_pci virtio_net virtio_console 9pnet_virtio 9p overlay b
 readonly STARTS_MAX=3
 PATH=$PATH:/usr/sbin:/sbin
 
-rails=2 hosts=1 memory=1536M cpus=2 mtu=4200 limit=300 retries=0 kernel='' prepare=0
+rails=2 hosts=1 memory=1536M cpus=2 mtu=4200 limit=300 retries=0 kernel='' prepare=0 cut=''
 disks=() shares=("$PWD")
 
 fail() {
@@ -59,6 +60,7 @@ read_options() {
             --rails) rails=$2 ;;
             --hosts) hosts=$2 ;;
             --disk) disks+=("$2") ;;
+            --cut) cut=$2 ;;
             --memory) memory=$2 ;;
             --cpus) cpus=$2 ;;
             --mtu) mtu=$2 ;;
@@ -185,7 +187,7 @@ write_control() { # HOST
 }
 
 start_guest() { # HOST
-    local host=$1 i share
+    local host=$1 i share disk
     local control=$run/control$host
     local arguments=(
         -nodefaults -no-user-config -display none -no-reboot -machine q35 -cpu max,la57=off
@@ -208,9 +210,13 @@ start_guest() { # HOST
         i=$((i + 1))
     done
     for ((i = 0; i < ${#disks[@]}; i++)); do
-        truncate -s "${disks[i]}" "$run/disk$i.$host"
+        disk=$run/disk$i.$host
+        case ${disks[i]} in
+            */*) disk=${disks[i]} ;;
+            *) truncate -s "${disks[i]}" "$disk" ;;
+        esac
         arguments+=(
-            -drive "file=$run/disk$i.$host,if=none,id=disk$i,format=raw,cache=writeback,discard=unmap"
+            -drive "file=$disk,if=none,id=disk$i,format=raw,cache=writeback,discard=unmap"
             -device "nvme,drive=disk$i,serial=disk$i,max_ioqpairs=4"
         )
     done
@@ -247,10 +253,10 @@ count_running() {
     done
 }
 
-stop_guests() {
+stop_guests() { # [SIGNAL]
     local guest
     for guest in "${guests[@]}"; do
-        kill "$guest" 2>/dev/null || true
+        kill -s "${1:-TERM}" "$guest" 2>/dev/null || true
         wait "$guest" 2>/dev/null || true
     done
     guests=()
@@ -279,6 +285,11 @@ attempt() {
                 stop_guests
                 return 1
             fi
+        fi
+        if [ -n "$cut" ] && [ -e "$cut" ]; then
+            stop_guests KILL
+            for ((host = 0; host < hosts; host++)); do echo 0 >"$run/control$host/status"; done
+            return 0
         fi
         if [ $SECONDS -ge "$limit" ]; then
             echo "vm: the limit of $limit s is over" >&2
