@@ -20,7 +20,7 @@ pub struct BatchMark {
     pub operations: u64,
     /// Payload bytes.
     pub bytes: u64,
-    /// From submission to the first byte on its way.
+    /// From submission to the first byte on its way, and without a core to take the answer.
     pub queue_ns: u64,
     /// On the wire, the peer's answer included.
     pub wire_ns: u64,

@@ -4,7 +4,8 @@
 /// Times of one operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stages {
-    /// In queues of this side, before its first byte went.
+    /// In queues of this side: before its first byte went, and while the thread that asked had no
+    /// core to take the answer.
     pub queue_ns: u64,
     /// From then until its end: on the wire and at the peer, or on a disk.
     pub total_ns: u64,

@@ -8,6 +8,7 @@ mod borrowed;
 mod call_bounds;
 mod exchange;
 mod mooncake;
+mod own_waits;
 mod peers;
 mod scatter;
 mod shard_connection;

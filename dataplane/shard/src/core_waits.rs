@@ -17,6 +17,18 @@ struct Waited {
     runs: u64,
 }
 
+thread_local! {
+    /// Those of a thread that drives no shard.
+    static OWN: CoreWaits = CoreWaits::default();
+}
+
+/// How long the calling thread has been without a core that it wanted, in all its life; nothing
+/// where the kernel keeps no books.
+pub(crate) fn core_waited() -> Duration {
+    let waited = OWN.with(CoreWaits::read).unwrap_or_default();
+    Duration::from_nanos(waited.total_ns)
+}
+
 /// Waits of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct CoreWaits {
@@ -72,6 +84,37 @@ mod tests {
         let at = |total_ns, runs| Waited { total_ns, runs };
         assert_eq!(mean(at(100, 1), at(700, 4)), Duration::from_nanos(200));
         assert_eq!(mean(at(100, 1), at(100, 1)), Duration::ZERO, "it never left its core");
+    }
+
+    #[test]
+    fn a_thread_that_shares_its_core_has_waited_for_it() {
+        use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+        use nix::unistd::Pid;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let core = (0..CpuSet::count()).find(|core| allowed.is_set(*core).unwrap()).unwrap();
+        let mut one = CpuSet::new();
+        one.set(core).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let busy = || {
+                sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            scope.spawn(busy);
+            scope.spawn(|| {
+                sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+                let (before, begun) = (core_waited(), std::time::Instant::now());
+                while core_waited() == before && begun.elapsed() < Duration::from_secs(60) {
+                    std::hint::spin_loop();
+                }
+                is_over.store(true, Ordering::Relaxed);
+                assert!(core_waited() > before, "two threads on one core, and none waited");
+            });
+        });
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod limits;
 mod local;
 mod lock_reach;
 mod mailbox;
+mod measured_sleep;
 mod own_process;
 mod periodic;
 mod poller;
@@ -53,6 +54,7 @@ pub use interruption::{
 pub use limits::{ACCEPT_PAUSE, POLL_DEFAULT};
 pub use local::{Local, Locals};
 pub use mailbox::{Job, Mailbox};
+pub use measured_sleep::MeasuredSleep;
 pub use own_process::OwnProcess;
 pub use perigee_reactor::{
     Backend, BackendChoice, ChoiceError, Congestion, Guard, MEMLOCK_BYTES_MIN, Message,

@@ -5,6 +5,7 @@
 
 use super::call_bounds::CallBounds;
 use super::exchange::{Exchange, incoming, outgoing};
+use super::own_waits::OwnWaits;
 use super::scatter::Scatter;
 use super::unsettled::Unsettled;
 use crate::error::PeerError;
@@ -22,7 +23,7 @@ use perigee_activity::{Link, LinkRole, SlotKey};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::frame_buffer::FrameBuffer;
 use perigee_schemas::session::{Hello, Role, Welcome};
-use perigee_shard::{SpinWait, connect_blocking, has_vanished, is_quiet, monotonic};
+use perigee_shard::{MeasuredSleep, SpinWait, connect_blocking, has_vanished, is_quiet, monotonic};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -52,6 +53,7 @@ pub(crate) struct BlockingConnection {
     /// When the present call began, and when its present answer was there, without its payload.
     called: Duration,
     answered: Duration,
+    own_waits: OwnWaits,
 }
 
 impl BlockingConnection {
@@ -93,6 +95,7 @@ impl BlockingConnection {
             since: Duration::ZERO,
             called: Duration::ZERO,
             answered: Duration::ZERO,
+            own_waits: OwnWaits::default(),
             stream,
             counters: address.counters.clone(),
             exchange: Exchange::new(epoch.unwrap_or(0)),
@@ -205,6 +208,7 @@ impl BlockingConnection {
             }
             if slices.under_way.is_empty() {
                 self.since = monotonic();
+                self.own_waits = OwnWaits::default();
             }
             self.frame.clear();
             self.exchange.request(&mut self.frame, &slice, call.with_checksum);
@@ -272,6 +276,7 @@ impl BlockingConnection {
             debug_assert_eq!(self.receiving.bytes(), reply.payload_bytes);
             if reply.payload_bytes > 0 {
                 self.answered = monotonic();
+                self.own_waits.begin_payload();
             }
             self.reply = Some(reply);
         }
@@ -279,14 +284,14 @@ impl BlockingConnection {
             && let Some(slice) = slices.under_way.pop_front()
         {
             let mut counted = self.counted(&slice, call);
-            counted.queued = self.since.saturating_sub(self.called);
             counted.server = reply.times;
             if reply.payload_bytes > 0 {
-                counted.arrived =
-                    (reply.payload_bytes, counted.ended.saturating_sub(self.answered));
+                let took = self.own_waits.arrival(counted.ended.saturating_sub(self.answered));
+                counted.arrived = (reply.payload_bytes, took);
             }
             counted.record();
             self.since = counted.ended;
+            self.own_waits = OwnWaits::default();
             self.link.look(Some(self.stream.as_fd()));
             let exchanged = Exchanged { peer: &call.peer.name, counters: &self.counters };
             slice.settle(&reply, &exchanged);
@@ -297,13 +302,19 @@ impl BlockingConnection {
     /// The oldest exchange as it is counted, which ends now.
     fn counted<'a, S: Slice>(&'a self, slice: &'a S, call: &'a CallBounds<'_>) -> Counted<'a> {
         let ended = monotonic();
-        let took = ended.saturating_sub(self.since);
-        Counted { took, ended, ..Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER) }
+        let (own, took) = self.own_waits.split(ended.saturating_sub(self.since));
+        let queued = self.since.saturating_sub(self.called) + own;
+        Counted {
+            queued,
+            took,
+            ended,
+            ..Counted::of(slice, &call.peer.name, &self.link, SlotKey::CALLER)
+        }
     }
 
     /// Watches the socket for a while, then sleeps until it is ready, or looks whether the call
     /// must end.
-    fn wait(&self, call: &CallBounds<'_>, patience: &mut SpinWait) -> Result<(), PeerError> {
+    fn wait(&mut self, call: &CallBounds<'_>, patience: &mut SpinWait) -> Result<(), PeerError> {
         if patience.watch_on() {
             return Ok(());
         }
@@ -314,7 +325,10 @@ impl BlockingConnection {
             wanted |= PollFlags::POLLOUT;
         }
         let mut sockets = [PollFd::new(self.stream.as_fd(), wanted)];
-        match poll(&mut sockets, timeout) {
+        let sleep = MeasuredSleep::begin(left);
+        let woken = poll(&mut sockets, timeout);
+        self.own_waits.add(sleep.own_wait());
+        match woken {
             Ok(0) if has_vanished(self.stream.as_fd()) => {
                 Err(call.broken(&io::Error::from_raw_os_error(libc::ETIMEDOUT)))
             }

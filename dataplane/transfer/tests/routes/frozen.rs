@@ -1,8 +1,7 @@
 //! Owners that freeze: a caller that breaks off gets its buffers back, and an owner that does not
 //! answer costs one wait.
 
-use crate::node::{Node, engine_within, node, payload, place, read_one, write_all};
-use perigee_activity::{PageDirectory, PageReader};
+use crate::node::{Node, engine_within, node, page, payload, place, read_one, write_all};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Status;
 use perigee_shard::interruptible;
@@ -87,13 +86,6 @@ fn relay(mut from: TcpStream, mut to: TcpStream, is_frozen: &AtomicBool, held: &
         }
     }
     let _ = to.shutdown(std::net::Shutdown::Both);
-}
-
-/// The activity page of this process.
-fn page() -> PageReader {
-    let pages = PageDirectory::from_environment().unwrap();
-    let mut pages = perigee_activity::pages(&pages).into_iter();
-    pages.find(|page| page.pid() == std::process::id()).unwrap()
 }
 
 /// Failed exchanges of this process.

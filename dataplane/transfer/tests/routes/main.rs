@@ -5,6 +5,7 @@
 mod frozen;
 mod node;
 mod once;
+mod own_waits;
 mod vanished;
 
 use node::{

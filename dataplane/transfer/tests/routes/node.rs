@@ -1,5 +1,6 @@
 //! A node with one segment, engines that reach it by one route each, and objects in it.
 
+use perigee_activity::{PageDirectory, PageReader};
 use perigee_memory::segment::{Segment, SegmentOptions};
 use perigee_memory::{ByteRange, ByteRangeMut};
 use perigee_schemas::Identity;
@@ -148,4 +149,11 @@ pub(crate) fn write_all(
         places.iter().zip(&pieces).map(|(place, pieces)| WriteJob { place, pieces }).collect();
     // SAFETY: `data` outlives the call.
     unsafe { engine.write(&jobs) }.into_iter().map(Result::unwrap).collect()
+}
+
+/// The activity page of this process.
+pub(crate) fn page() -> PageReader {
+    let pages = PageDirectory::from_environment().unwrap();
+    let mut pages = perigee_activity::pages(&pages).into_iter();
+    pages.find(|page| page.pid() == std::process::id()).unwrap()
 }
