@@ -1,6 +1,9 @@
 //! Routes of quotas against a master with two tenants.
 
 use super::*;
+use crate::master_view::AdminRefusal;
+use perigee_metrics::TenantNumbers;
+use perigee_schemas::{Status, TenantId};
 
 const RED: &str = r#"{"tenant_id":"red","requested_quota_bytes":2048,"effective_quota_bytes":1024,"charged_bytes":512,"admission_closed":false,"over_quota":false,"has_explicit_policy":true,"guaranteed_bytes":900,"object_count":3}"#;
 const BLUE: &str = r#"{"tenant_id":"blue","requested_quota_bytes":0,"effective_quota_bytes":0,"charged_bytes":7,"admission_closed":true,"over_quota":true,"has_explicit_policy":false,"guaranteed_bytes":0,"object_count":1}"#;
