@@ -79,6 +79,18 @@ def test_of_setups_at_once_one_wins_and_the_others_are_refused(master_address):
     assert client.close() == 0
 
 
+@pytest.mark.parametrize("reactor", ["foo", "io-uring"])
+def test_a_client_that_lends_nothing_is_not_set_up_if_its_shards_cannot_run(master_address, monkeypatch, reactor):
+    monkeypatch.setenv("PERIGEE_REACTOR", reactor)
+    body = f"""
+        store = MooncakeDistributedStore()
+        code = store.setup("localhost", "P2PHANDSHAKE", 0, 1 << 20, "tcp", "", "{master_address}")
+        assert code == -1, code
+    """
+    _, said = run(master_address, body)
+    assert f'PERIGEE_REACTOR is "{reactor}"' in said
+
+
 def test_dropping_a_store_closes_it(master_address):
     client = connect(master_address)
     gone = weakref.ref(client)

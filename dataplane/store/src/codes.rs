@@ -5,11 +5,22 @@
 use crate::api::{CallerRange, GetRequest, PutRequest, ReplicateConfig, WriteForm};
 use crate::client::Store;
 use perigee_schemas::Status;
+use std::sync::Once;
 
 impl Store {
-    /// Whether calls that copy through the local buffer are allowed.
+    /// Whether calls that copy through the local buffer are allowed. The log says it once if not.
     pub fn copies(&self) -> bool {
-        self.config().local_buffer_bytes > 0
+        static SAID: Once = Once::new();
+        let may_copy = self.config().local_buffer_bytes > 0;
+        if !may_copy {
+            SAID.call_once(|| {
+                tracing::warn!(
+                    "local_buffer_size is 0: calls that copy store nothing (-600) and find nothing. Give the store a local \
+                     buffer, or use the calls on registered memory"
+                );
+            });
+        }
+        may_copy
     }
 
     /// Stores one object per key; 0 or a negative code each.

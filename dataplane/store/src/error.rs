@@ -5,6 +5,7 @@ use perigee_memory::segment::SegmentError;
 use perigee_rpc::CallError;
 use perigee_schemas::Status;
 use perigee_settings::SettingError;
+use perigee_shard::ChoiceError;
 use perigee_transfer::SegmentServerError;
 
 /// Why a store could not be opened.
@@ -36,6 +37,9 @@ pub enum StoreError {
         /// What it said.
         reason: String,
     },
+    /// Shards cannot run, so that nothing larger than a few blocks could be moved.
+    #[error(transparent)]
+    Reactor(#[from] ChoiceError),
     /// Every port of the configured range is taken.
     #[error(
         "No port from {first} to {last} is free: end other clients of this host, or widen the range of \
@@ -69,6 +73,7 @@ impl StoreError {
             ) => Status::InvalidParams,
             StoreError::Segment(_)
             | StoreError::Server(_)
+            | StoreError::Reactor(_)
             | StoreError::PortsTaken { .. }
             | StoreError::System(_) => Status::InternalError,
         }
