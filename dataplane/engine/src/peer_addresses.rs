@@ -4,7 +4,7 @@
 
 use crate::limits::PEER_ADDRESSES_MAX;
 use crate::local_name::LocalName;
-use nix::ifaddrs::getifaddrs;
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use perigee_discovery::{Extra, routable};
 use perigee_topology::Selection;
 use serde_json::Value;
@@ -15,9 +15,7 @@ const FIELD: &str = "data_endpoints";
 
 /// Writes the addresses of the named interfaces into a document. RDMA devices have none.
 pub(crate) fn announce(devices: &str, port: u16, extra: &mut Extra) {
-    let variable = |name: &str| std::env::var(name).ok();
-    let asked = Selection::new(devices, None, &variable).map(|selection| selection.asked());
-    let addresses = addresses_of(&asked.unwrap_or_default());
+    let addresses = addresses_of(&names_in(devices), &interfaces());
     if addresses.is_empty() {
         return;
     }
@@ -45,18 +43,49 @@ pub(crate) fn seen_from(name: &str, announced: &str) -> String {
     own.port.map_or(asked.host.clone(), |port| asked.with_port(port))
 }
 
-/// The first address of each interface that has one, in the order of the names.
-fn addresses_of(names: &[String]) -> Vec<IpAddr> {
+/// Says which names of a list that is meant for TCP are no interfaces with an address.
+pub(crate) fn warn_of_unknown(devices: &str) {
+    let here = interfaces();
+    let unknown = unknown_in(&names_in(devices), &here);
+    if unknown.is_empty() {
+        return;
+    }
+    let mut here: Vec<&str> = here.iter().map(|(name, _)| name.as_str()).collect();
+    here.dedup();
+    tracing::warn!(
+        names = unknown.join(","),
+        interfaces = here.join(","),
+        "No interfaces with an address have these names, and RDMA is not asked for: connections do not use them. Name \
+         interfaces of this host, or write protocol rdma for RDMA devices"
+    );
+}
+
+fn names_in(devices: &str) -> Vec<String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let asked = Selection::new(devices, None, &variable).map(|selection| selection.asked());
+    asked.unwrap_or_default()
+}
+
+fn unknown_in(names: &[String], interfaces: &[(String, IpAddr)]) -> Vec<String> {
+    let is_known = |name: &&String| interfaces.iter().any(|(other, _)| other == *name);
+    names.iter().filter(|name| !is_known(name)).cloned().collect()
+}
+
+/// The interfaces of this host, one entry for each address.
+fn interfaces() -> Vec<(String, IpAddr)> {
     let Ok(interfaces) = getifaddrs() else {
         return Vec::new();
     };
-    let all: Vec<(String, IpAddr)> = interfaces
-        .filter_map(|interface| {
-            let address = routable(&interface)?;
-            Some((interface.interface_name, address))
-        })
-        .collect();
-    let first = |name: &String| all.iter().find(|(other, _)| other == name);
+    let with_address = |interface: InterfaceAddress| {
+        let address = routable(&interface)?;
+        Some((interface.interface_name, address))
+    };
+    interfaces.filter_map(with_address).collect()
+}
+
+/// The first address of each interface that has one, in the order of the names.
+fn addresses_of(names: &[String], interfaces: &[(String, IpAddr)]) -> Vec<IpAddr> {
+    let first = |name: &String| interfaces.iter().find(|(other, _)| other == name);
     names.iter().filter_map(first).map(|(_, address)| *address).collect()
 }
 
@@ -77,6 +106,15 @@ mod tests {
         ] {
             assert_eq!(seen_from(name, announced), meant, "{name} {announced}");
         }
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_unknown() {
+        let here = [("eth0".to_owned(), IpAddr::from([10, 0, 0, 7]))];
+        let names = ["eth0", "ethX", "mlx5_0"].map(str::to_owned);
+        assert_eq!(unknown_in(&names, &here), ["ethX", "mlx5_0"]);
+        assert_eq!(unknown_in(&names[..1], &here), [""; 0]);
+        assert!(unknown_in(&names_in("lo"), &interfaces()).is_empty());
     }
 
     #[test]

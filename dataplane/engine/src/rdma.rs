@@ -10,6 +10,7 @@ pub(crate) use rail_batch::RailBatch;
 
 use crate::error::EngineError;
 use crate::options::EngineOptions;
+use crate::peer_addresses;
 use crate::report::RouteReport;
 use perigee_discovery::{DeviceEntry, SegmentDocument};
 use perigee_rails::{RailDescriptor, RailEngine};
@@ -25,8 +26,14 @@ pub(crate) fn start(
     name: &str,
     identity: Identity,
 ) -> Result<Option<Arc<Rdma>>, EngineError> {
+    let protocols = Protocols::parse(&options.protocol)?;
+    if !protocols.rdma {
+        // The names are those of interfaces then.
+        peer_addresses::warn_of_unknown(&options.devices);
+        return Ok(None);
+    }
     let asked = StartOptions {
-        protocols: Protocols::parse(&options.protocol)?,
+        protocols,
         is_required: options.requires_rdma,
         device_names: &options.devices,
         auto_discovery: options.auto_discovery,
