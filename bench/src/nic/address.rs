@@ -1,7 +1,7 @@
 //! The name that an end gives itself if it is given none. Invariant: it is an address that the
 //! other end can reach, as far as the routing table knows.
 
-use std::net::{ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// An address of documentation, which is routed as the rest of the world is; nothing is sent to it.
 const OUTSIDE: &str = "192.0.2.1:9";
@@ -16,7 +16,20 @@ pub(super) fn towards(peer: &str) -> String {
     } else {
         format!("{peer}:9")
     };
-    route(&target).unwrap_or_else(|| LOOPBACK.to_owned())
+    // A network for storage or RDMA often has no route to the world.
+    route(&target).or_else(of_an_interface).unwrap_or_else(|| LOOPBACK.to_owned())
+}
+
+/// The address of an interface that is up and has a link.
+fn of_an_interface() -> Option<String> {
+    perigee_discovery::interface_addresses(false).first().map(text)
+}
+
+fn text(address: &IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
 }
 
 fn route(target: &str) -> Option<String> {
@@ -24,8 +37,7 @@ fn route(target: &str) -> Option<String> {
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(target).ok()?;
-    let address = socket.local_addr().ok()?.ip();
-    Some(if address.is_ipv4() { address.to_string() } else { format!("[{address}]") })
+    Some(text(&socket.local_addr().ok()?.ip()))
 }
 
 #[cfg(test)]
@@ -40,6 +52,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gives_an_address_all_the_same() {
-        assert_eq!(towards("no-such-host.invalid:1"), "127.0.0.1");
+        let own = of_an_interface().unwrap_or_else(|| LOOPBACK.to_owned());
+        assert_eq!(towards("no-such-host.invalid:1"), own);
     }
 }

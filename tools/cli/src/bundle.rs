@@ -10,7 +10,7 @@ mod watched;
 use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
-use crate::limits::BUNDLE_MINUTES_MAX;
+use crate::limits::{BUNDLE_MINUTES_MAX, MASTER_PORT};
 use crate::size::size_text;
 use crate::{doctor, output, status, topology};
 use archive::Archive;
@@ -35,7 +35,7 @@ const FLAGS: &[Flag] = &[
         "HOST:PORT of a master whose segments are listed; empty leaves the cluster out")
         .aliases(&["master"]).variables(&["MOONCAKE_MASTER"]),
     Flag::new("metrics", ValueKind::Text, "127.0.0.1:9003,127.0.0.1:9300",
-        "HOST:PORT of masters and nodes whose metrics go in, with commas"),
+        "HOST:PORT of masters and nodes whose metrics go in, with commas; port 9003 of the master that is named is added"),
     Flag::new("logs", ValueKind::Text, "", "Log files whose last 4 MiB go in, with commas"),
 ];
 
@@ -114,13 +114,24 @@ fn of_cluster(settings: &Settings, _environment: &ProcessEnvironment) -> Vec<Pie
             master => status::report(master, CLUSTER_DEADLINE).map_err(|error| error.to_string()),
         },
     ));
-    let places = words(settings.text("metrics"));
-    pieces.extend(places.map(|place| {
+    pieces.extend(metric_places(settings.text("metrics"), master).iter().map(|place| {
         let text = AskedAgent::at(place).ask("/metrics");
         let text = text.map_err(|reason| format!("{place} does not answer: {reason}"));
         (format!("cluster/metrics-{}.txt", file_name(place)), text)
     }));
     pieces
+}
+
+/// Where metrics are asked for: at the places that are named, and at the master's usual port.
+fn metric_places(named: &str, master: &str) -> Vec<String> {
+    let mut places: Vec<String> = words(named).map(str::to_owned).collect();
+    if let Some((host, _)) = master.rsplit_once(':') {
+        let at_master = format!("{host}:{MASTER_PORT}");
+        if !places.contains(&at_master) {
+            places.push(at_master);
+        }
+    }
+    places
 }
 
 fn of_host(settings: &Settings, environment: &ProcessEnvironment) -> Vec<Piece> {
@@ -156,6 +167,14 @@ fn file_name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_master_that_is_named_is_asked_at_its_usual_port_too() {
+        let usual = "127.0.0.1:9003,127.0.0.1:9300";
+        let places = |master| metric_places(usual, master).len();
+        assert_eq!(metric_places(usual, "10.0.0.7:50051")[2], "10.0.0.7:9003");
+        assert_eq!([places(""), places("10.0.0.7:50051"), places("127.0.0.1:50051")], [2, 3, 2]);
+    }
 
     #[test]
     fn table_is_sound() {

@@ -41,7 +41,7 @@ const NO_BASELINE: &str = "none";
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     Flag::new("hosts", ValueKind::Text, "",
-        "HOST or HOST:PORT of each server, with commas; also the first words without dashes"),
+        "HOST or HOST:PORT of each server, with commas; also the words before all flags"),
     Flag::new("master_server_address", ValueKind::Text, "",
         "HOST:PORT of a master: the hosts of its segments, too").aliases(&["master"]),
     Flag::new("load", ValueKind::DurationMs, "500ms", "Load in each direction of a link; 0 measures no bandwidth")

@@ -141,6 +141,7 @@ Exit codes:
   2   a setting is wrong; the message says which and what to write
   3   perigee doctor, perigee check: something works less well than it could
   64  no such command, or an argument the cluster refused
+  65  an answer that is no master's: another port of it, or another program
   69  a port is taken, or the master does not answer
   70  a defect of this program or a refusal of the system; wrong bytes in a bench
   75  try again later: no answer in time, or no room

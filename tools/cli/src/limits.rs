@@ -1,6 +1,9 @@
-//! Bounds of the program itself. Invariant: logging never holds more than these.
+//! Bounds and usual ports of the program itself. Invariant: logging never holds more than these.
 
 use std::time::Duration;
+
+/// The usual HTTP port of a master.
+pub(crate) const MASTER_PORT: u16 = 9003;
 
 /// Log lines waiting to be written; further ones are dropped and counted.
 pub(crate) const LOG_QUEUE_LINES_MAX: usize = 4096;

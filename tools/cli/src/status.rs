@@ -26,7 +26,7 @@ const FLAGS: &[Flag] = &[
         "master_server_address",
         ValueKind::Text,
         "127.0.0.1:50051",
-        "HOST:PORT of the master; also the first word without dashes",
+        "HOST:PORT of the master; also a word before all flags",
     )
     .aliases(&["master"]),
     Flag::new("format", ValueKind::Text, "text", "text for people, json for programs")

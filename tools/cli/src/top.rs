@@ -15,6 +15,7 @@ mod watched;
 use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::limits::MASTER_PORT;
 use crate::output;
 use board::TopState;
 use cluster::ClusterState;
@@ -33,8 +34,6 @@ const NEW_READING_DEADLINE: Duration = Duration::from_secs(5);
 const NEW_READING_PAUSE: Duration = Duration::from_millis(50);
 /// Largest port number.
 const PORT_MAX: i128 = 65_535;
-/// The usual HTTP port of a master.
-const MASTER_PORT: u16 = 9003;
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[

@@ -8,6 +8,7 @@ mod length;
 use crate::asked_agent::AskedAgent;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::limits::MASTER_PORT;
 use crate::output;
 use call::CallLines;
 use gather::{Gathered, Wanted, gather};
@@ -16,15 +17,13 @@ use perigee_flags::{
     Flag, FlagError, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind,
 };
 
-/// The usual HTTP port of a master.
-const MASTER_PORT: u16 = 9003;
 /// Most requests that are shown of one key.
 const COUNT_MAX: i128 = 64;
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     Flag::new("of", ValueKind::Text, "",
-        "A key, or the 32 digits of a trace; also the first word without dashes; empty lists the latest calls"),
+        "A key, or the 32 digits of a trace; also a word before all flags; empty lists the latest calls"),
     Flag::new("agent", ValueKind::Text, "",
         "HOST or HOST:PORT of agents, with commas; empty asks the one on this host"),
     Flag::new("cluster", ValueKind::Text, "",

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    Flag::new("key", ValueKind::Text, "", "The key; also the first word without dashes"),
+    Flag::new("key", ValueKind::Text, "", "The key; also a word before all flags"),
     Flag::new("tenant_id", ValueKind::Text, "", "The tenant of the key; empty for the default one"),
     Flag::new("master_server_address", ValueKind::Text, "127.0.0.1:50051", "HOST:PORT of the master")
         .aliases(&["master"]).variables(&["MOONCAKE_MASTER"]),

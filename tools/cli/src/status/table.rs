@@ -12,6 +12,7 @@ const HEADERS: [&str; COLUMNS] =
 /// Mooncake's segment states as words.
 pub(super) fn state_word(state: u8) -> &'static str {
     match state {
+        0 => "unverified",
         1 => "ok",
         2 => "draining",
         3 => "drained",
@@ -55,6 +56,14 @@ pub(super) fn text(master: &str, segments: &[SegmentUse], obstacles: &[Option<St
             text,
             "\n{unreached} of {} segments cannot be reached from here; their objects are misses for clients of this host.\n\
              Their owners need an address that this host reaches: local_hostname, --host or MC_TCP_BIND_ADDRESS.\n",
+            segments.len()
+        );
+    }
+    let unverified = segments.iter().filter(|one| one.state == 0).count();
+    if unverified > 0 {
+        let _ = write!(
+            text,
+            "\n{unverified} of {} segments take no objects: the master has not reached their data ports yet.\n",
             segments.len()
         );
     }
@@ -129,6 +138,15 @@ pub(crate) fn samples() -> Vec<SegmentUse> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_that_the_master_has_not_reached_says_that_it_takes_no_objects() {
+        let mut samples = samples();
+        assert!(!text("m:1", &samples, &[None, None]).contains("take no objects"));
+        samples[0].state = 0;
+        let text = text("m:1", &samples, &[None, None]);
+        assert!(text.contains("unverified") && text.contains("1 of 2 segments take no objects"));
+    }
 
     #[test]
     fn columns_line_up() {
