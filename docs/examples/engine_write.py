@@ -6,10 +6,10 @@ Usage: python engine_write.py target          prints its name and the address of
 The target waits until the bytes are there, checks them and ends.
 """
 
+import ctypes
 import sys
 import time
 
-import numpy as np
 from mooncake.engine import TransferEngine
 
 HOST = "127.0.0.1"  # the address by which the other process reaches this one
@@ -22,33 +22,33 @@ def start():
     engine = TransferEngine()
     if engine.initialize(HOST, "P2PHANDSHAKE", "tcp", "") != 0:
         sys.exit("the engine did not start; the log names the reason")
-    buffer = np.zeros(BYTES, dtype=np.uint8)
-    assert engine.register_memory(buffer.ctypes.data, buffer.nbytes) == 0
+    buffer = ctypes.create_string_buffer(BYTES)
+    assert engine.register_memory(ctypes.addressof(buffer), BYTES) == 0
     return engine, buffer
 
 
 def target():
     engine, buffer = start()
-    print(f"{HOST}:{engine.get_rpc_port()} {buffer.ctypes.data}", flush=True)
+    print(f"{HOST}:{engine.get_rpc_port()} {ctypes.addressof(buffer)}", flush=True)
     deadline = time.monotonic() + DEADLINE_SECONDS
     # A notify follows when all bytes of a batch have arrived.
     while not (notifies := engine.get_notifies()):
         if time.monotonic() > deadline:
             sys.exit("no bytes arrived")
         time.sleep(0.01)
-    assert (buffer == 7).all()
+    assert buffer.raw == b"\x07" * BYTES
     print(f"received {BYTES} bytes, then the message {notifies[0].msg!r}")
-    engine.unregister_memory(buffer.ctypes.data)
+    engine.unregister_memory(ctypes.addressof(buffer))
 
 
 def write(name, address):
     from mooncake.engine import TransferNotify
 
     engine, buffer = start()
-    buffer[:] = 7
+    ctypes.memset(buffer, 7, BYTES)
     code = engine.transfer_sync(
         name,
-        buffer.ctypes.data,
+        ctypes.addressof(buffer),
         address,
         BYTES,
         TransferEngine.TransferOpcode.Write,
@@ -57,7 +57,7 @@ def write(name, address):
     if code != 0:
         sys.exit("the write failed; the log names the reason")
     print(f"wrote {BYTES} bytes to {name}")
-    engine.unregister_memory(buffer.ctypes.data)
+    engine.unregister_memory(ctypes.addressof(buffer))
 
 
 if __name__ == "__main__":
