@@ -127,7 +127,7 @@ fn rails() -> [(&'static str, Vec<u8>); 4] {
         remote_keys: vec![vec![1, 2, 3], Vec::new(), vec![4, 5, u32::MAX]],
         placement: RailPlacement::of(vec![1], vec![0, 2], true),
     };
-    let request = RailsRequest { epoch: u64::MAX, fence: true, version: 3 };
+    let request = RailsRequest { epoch: u64::MAX, fence: true, version: 3, returned: vec![4, 5] };
     let reply = RailsReply {
         peer: PeerDescriptor { epoch: 7, rails: vec![rail] },
         regions: vec![(Identity(77), region)],
@@ -151,7 +151,7 @@ fn rails() -> [(&'static str, Vec<u8>); 4] {
         fenced: 1,
     };
     [
-        ("rails_request", encode_request(request)),
+        ("rails_request", encode_request(&request)),
         ("rails_reply", encode_reply(&reply)),
         ("offer", encode_offer(&offer)),
         ("answer", encode_answer(&Ok(answer))),

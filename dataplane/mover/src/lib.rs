@@ -35,12 +35,12 @@ pub use limits::{
 };
 pub use names::Names;
 pub use peer_address::{Dialect, PeerAddress};
-pub use reply::Reply;
+pub use reply::{Reply, StagedPlaces};
 pub use scope::Scope;
 pub use server::dialects::Dialects;
 pub use server::{
-    ConnectionState, FetchRequest, GrantedRange, MemoryOwner, MoveService, PieceRequest,
-    RangeStage, Server, ServerContext, ServerError,
+    ConnectionState, FetchRequest, FetchedPieces, GrantedRange, MemoryOwner, MoveService,
+    PieceRequest, RangeStage, Server, ServerContext, ServerError,
 };
 pub use server_times::ServerTimes;
 pub use slice::{BatchState, Slice, SliceHeader};

@@ -12,7 +12,20 @@ pub struct Reply {
     pub checksum: Vec<u32>,
     /// What it cost the server; zero from one that does not say.
     pub times: ServerTimes,
+    /// Where the bytes lie, if they have not come: only for a reader ([`Slice::reader`]).
+    ///
+    /// [`Slice::reader`]: crate::Slice::reader
+    pub staged: Option<StagedPlaces>,
     pub(crate) payload_bytes: u64,
+}
+
+/// Where the owner keeps bytes for a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedPlaces {
+    /// What they are kept for, until it is returned or its time is over.
+    pub ticket: u64,
+    /// Address of each piece at the owner; 0 of one that was refused.
+    pub addresses: Vec<u64>,
 }
 
 impl Reply {

@@ -13,7 +13,7 @@ mod sums;
 mod verdict;
 
 pub use granted_range::{GrantedRange, RangeStage};
-pub use owner::{FetchRequest, MemoryOwner, PieceRequest};
+pub use owner::{FetchRequest, FetchedPieces, MemoryOwner, PieceRequest};
 pub use service::MoveService;
 pub use session::{ConnectionState, ServerContext};
 

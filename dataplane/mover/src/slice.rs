@@ -57,6 +57,12 @@ pub unsafe trait Slice: Debug + Send + 'static {
         Vec::new()
     }
 
+    /// The run of this process's rails, if the answer to a read may say where its bytes lie, so
+    /// that they are read from there.
+    fn reader(&self) -> Option<u64> {
+        None
+    }
+
     /// Called before its local memory is touched: what has to be staged or summed is staged and
     /// summed now.
     ///
@@ -99,6 +105,7 @@ pub(crate) mod tests {
         pub(crate) header: SliceHeader,
         pub(crate) pieces: Vec<Piece>,
         pub(crate) guards: Vec<Guard>,
+        pub(crate) reader: Option<u64>,
     }
 
     /// Pieces of 64 bytes.
@@ -107,6 +114,7 @@ pub(crate) mod tests {
             header: SliceHeader { direction, scope: Scope::Registered },
             pieces: vec![Piece::new(1, 64); pieces],
             guards: Vec::new(),
+            reader: None,
         }
     }
 
@@ -130,6 +138,10 @@ pub(crate) mod tests {
 
         fn checksums(&self) -> Vec<u32> {
             vec![5; self.pieces.len()]
+        }
+
+        fn reader(&self) -> Option<u64> {
+            self.reader
         }
 
         fn prepare(&mut self) -> Result<(), PeerError> {

@@ -5,7 +5,7 @@
 //! payload behind the frame with them.
 
 use crate::limits::BODY_BYTES_MAX;
-use crate::reply::Reply;
+use crate::reply::{Reply, StagedPlaces};
 use crate::scope::Scope;
 use crate::server_times::ServerTimes;
 use crate::slice::{Slice, SliceHeader};
@@ -48,6 +48,8 @@ pub(crate) struct MoveRequest {
     pub(crate) guards: Vec<Guard>,
     pub(crate) checksum: Vec<u32>,
     pub(crate) with_checksum: bool,
+    /// The run of the rails of who asks, if it reads by itself what the answer says the place of.
+    pub(crate) reader: Option<u64>,
 }
 
 impl MoveRequest {
@@ -97,6 +99,7 @@ impl Encoder {
             guards,
             checksum: sums,
             with_checksum: with_checksum && !writes,
+            reader: slice.reader().filter(|_| !writes),
             ..wire::MoveRequestArgs::default()
         };
         let root = wire::MoveRequest::create(builder, &args);
@@ -124,6 +127,32 @@ impl Encoder {
             checksum: sums,
             payload_bytes,
             times: times.as_ref(),
+            ..wire::MoveReplyArgs::default()
+        };
+        let root = wire::MoveReply::create(builder, &args);
+        builder.finish_minimal(root);
+        append(frame, MessageKind::Reply, number, builder.finished_data(), None);
+    }
+
+    /// Appends the frame of a reply that says where the bytes lie.
+    pub(crate) fn staged_reply(
+        &mut self,
+        frame: &mut Vec<u8>,
+        number: u64,
+        status: &[i32],
+        staged: &StagedPlaces,
+        times: Option<ServerTimes>,
+    ) {
+        debug_assert_eq!(status.len(), staged.addresses.len(), "a place for each piece");
+        let builder = &mut self.builder;
+        builder.reset();
+        let times = times.map(ServerTimes::encode);
+        let args = wire::MoveReplyArgs {
+            status: Some(builder.create_vector(status)),
+            times: times.as_ref(),
+            places: Some(builder.create_vector(&staged.addresses)),
+            ticket: Some(staged.ticket),
+            ..wire::MoveReplyArgs::default()
         };
         let root = wire::MoveReply::create(builder, &args);
         builder.finish_minimal(root);
@@ -158,6 +187,7 @@ pub(crate) fn decode_request(body: &[u8]) -> io::Result<MoveRequest> {
         guards: request.guards().iter().flatten().copied().collect(),
         checksum: request.checksum().iter().flatten().collect(),
         with_checksum: request.with_checksum(),
+        reader: request.reader(),
     })
 }
 
@@ -169,11 +199,15 @@ pub(crate) fn decode_reply(body: &[u8], pieces: usize) -> io::Result<Reply> {
     let reply = decode::<wire::MoveReply<'_>>(body).map_err(invalid)?;
     let status = reply.status();
     let status = status.iter().flatten().map(Status::from_peer);
+    let staged = reply.places().zip(reply.ticket());
+    let staged =
+        staged.map(|(places, ticket)| StagedPlaces { addresses: places.iter().collect(), ticket });
     let reply = Reply {
         status: status.collect(),
         checksum: reply.checksum().iter().flatten().collect(),
         payload_bytes: reply.payload_bytes(),
         times: reply.times().map(ServerTimes::decode).unwrap_or_default(),
+        staged,
     };
     if reply.status.len() != pieces {
         let text = format!("{} pieces were answered instead of {pieces}", reply.status.len());
@@ -181,6 +215,9 @@ pub(crate) fn decode_reply(body: &[u8], pieces: usize) -> io::Result<Reply> {
     }
     if !reply.checksum.is_empty() && reply.checksum.len() != pieces {
         return Err(invalid_text("Not every piece has a checksum"));
+    }
+    if reply.staged.as_ref().is_some_and(|staged| staged.addresses.len() != pieces) {
+        return Err(invalid_text("Not every piece has a place"));
     }
     Ok(reply)
 }
@@ -270,6 +307,29 @@ mod tests {
         let mut frame = Vec::new();
         Encoder::new().reply(&mut frame, 1, &[0, 0], &[7], 0, None);
         assert!(decode_reply(&frame[HEADER_BYTES..], 2).is_err());
+    }
+
+    #[test]
+    fn a_reader_gets_places_for_all_pieces_or_for_none() {
+        let mut slice = asked(Direction::Read, 2);
+        slice.reader = Some(77);
+        let decoded = decode_request(&request(&slice, false)[HEADER_BYTES..]).unwrap();
+        assert_eq!(decoded.reader, Some(77));
+        slice.header.direction = Direction::Write;
+        let decoded = decode_request(&request(&slice, false)[HEADER_BYTES..]).unwrap();
+        assert_eq!(decoded.reader, None, "a write brings its bytes");
+        let (mut frame, staged) =
+            (Vec::new(), StagedPlaces { ticket: 0, addresses: vec![1 << 40, 0] });
+        Encoder::new().staged_reply(&mut frame, 1, &[0, -600], &staged, None);
+        let reply = decode_reply(&frame[HEADER_BYTES..], 2).unwrap();
+        assert_eq!((reply.staged, reply.payload_bytes), (Some(staged), 0));
+        let mut builder = FlatBufferBuilder::new();
+        let (status, places) = (builder.create_vector(&[0, 0]), builder.create_vector(&[1u64]));
+        let (status, places) = (Some(status), Some(places));
+        let args = wire::MoveReplyArgs { status, places, ticket: Some(1), ..Default::default() };
+        let root = wire::MoveReply::create(&mut builder, &args);
+        builder.finish_minimal(root);
+        assert!(decode_reply(builder.finished_data(), 2).is_err());
     }
 
     #[test]

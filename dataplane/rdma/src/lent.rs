@@ -1,9 +1,12 @@
-//! Memory of this process that peers may reach by rails. Invariant: the memory of a segment is
-//! given back only after its keys were revoked, and not at all if a device did not confirm that.
+//! Memory of this process that peers may reach by rails. Invariant: the memory of a segment or of a
+//! disk's stage is given back only after its keys were revoked, and not at all if a device did not
+//! confirm that.
 
-use perigee_memory::Segment;
+use perigee_memory::segment::Exhausted;
+use perigee_memory::{HostBuffer, Segment};
 use perigee_rails::{Preference, RailEngine, RegionDescriptor, Registration};
 use perigee_schemas::Identity;
+use perigee_shard::Guard;
 use perigee_verbs::RegionAccess;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +19,8 @@ pub(crate) type LentList = (Vec<(Identity, RegionDescriptor)>, u64);
 #[derive(Debug)]
 pub(crate) struct Lent {
     list: Mutex<List>,
-    /// Memory that a device may still write.
-    kept: Mutex<Vec<Arc<Segment>>>,
+    /// Memory that a device may still use.
+    kept: Mutex<Vec<Guard>>,
 }
 
 #[derive(Debug)]
@@ -29,13 +32,21 @@ struct List {
 
 #[derive(Debug)]
 enum LentMemory {
-    /// A segment whose pages are being pinned.
-    Registering,
+    /// Its pages are being pinned since this version of the list: another memory may have its name
+    /// by the time that is done.
+    Registering { since: u64 },
     Ready {
         registration: Arc<Registration>,
-        /// The segment that it is, if its memory is kept here.
-        segment: Option<Arc<Segment>>,
+        /// Its memory, if that is kept here.
+        memory: Option<Guard>,
     },
+}
+
+/// What is to be lent.
+pub(crate) enum LentSource {
+    Segment(Arc<Segment>),
+    /// What a disk reads into: peers only read it.
+    Stage(Arc<HostBuffer>),
 }
 
 impl Default for Lent {
@@ -57,6 +68,12 @@ impl List {
         self.version += 1;
         self.entries.remove(&id)
     }
+
+    /// Whether the pages of memory are still wanted that are being pinned since that version.
+    fn is_waited_for(&self, id: Identity, version: u64) -> bool {
+        let entry = self.entries.get(&id);
+        matches!(entry, Some(LentMemory::Registering { since }) if *since == version)
+    }
 }
 
 impl Lent {
@@ -66,7 +83,7 @@ impl Lent {
 
     /// Lends memory whose registration its owner revokes.
     pub(crate) fn lend(&self, id: Identity, registration: Arc<Registration>) {
-        let entry = LentMemory::Ready { registration, segment: None };
+        let entry = LentMemory::Ready { registration, memory: None };
         self.list().insert(id, entry);
     }
 
@@ -75,62 +92,69 @@ impl Lent {
         self.list().remove(id);
     }
 
-    /// Registers a segment beside the calls, since pinning its pages takes long; until then it is
+    /// Registers memory beside the calls, since pinning its pages takes long; until then it is
     /// reached over TCP.
-    pub(crate) fn serve(
-        self: &Arc<Self>,
-        engine: &RailEngine,
-        id: Identity,
-        segment: Arc<Segment>,
-    ) {
-        let before = self.list().insert(id, LentMemory::Registering);
-        // What stood there would go without an end of its keys.
-        assert!(before.is_none(), "a segment is lent once");
+    pub(crate) fn serve(self: &Arc<Self>, engine: &RailEngine, id: Identity, source: LentSource) {
+        let since = {
+            let mut list = self.list();
+            let since = list.version + 1;
+            let before = list.insert(id, LentMemory::Registering { since });
+            // What stood there would go without an end of its keys.
+            assert!(before.is_none(), "memory is lent once");
+            since
+        };
         let (lent, engine) = (self.clone(), engine.clone());
         let thread = std::thread::Builder::new()
             .name("perigee-pin".to_owned())
-            .spawn(move || lent.register(&engine, id, segment));
+            .spawn(move || lent.register(&engine, (id, since), source));
         if let Err(error) = thread {
-            tracing::warn!(%error, segment = %id, "No thread to register a segment; it is served over TCP");
-            self.hide(id);
+            tracing::warn!(%error, segment = %id, "No thread to register memory; it is served over TCP");
+            self.give_up(id, since);
         }
     }
 
-    fn register(&self, engine: &RailEngine, id: Identity, segment: Arc<Segment>) {
-        let (address, bytes) = (segment.base() as u64, segment.len() as u64);
+    fn register(&self, engine: &RailEngine, (id, since): (Identity, u64), source: LentSource) {
+        let ((address, bytes), access) = (source.range(), source.access());
         // A device pins all pages.
-        if let Err(error) = segment.populate(0, bytes) {
-            tracing::warn!(%error, segment = %id, "A segment is served over TCP only");
-            return self.hide(id);
+        if let Err(error) = source.populate() {
+            tracing::warn!(%error, segment = %id, "Memory is served over TCP only");
+            return self.give_up(id, since);
         }
-        // SAFETY: the segment stays mapped beside its registration, and until `withdraw` has
-        // revoked it.
-        let made =
-            unsafe { engine.register(address, bytes, RegionAccess::ALL, &Preference::default()) };
-        let mut list = self.list();
-        match (made, list.remove(id)) {
-            (Ok(registration), Some(before)) => {
-                debug_assert!(matches!(before, LentMemory::Registering), "registered once");
+        // SAFETY: the memory is kept beside its registration, and until `withdraw` has revoked it.
+        let made = unsafe { engine.register(address, bytes, access, &Preference::default()) };
+        let memory = source.into_memory();
+        match made {
+            Ok(registration) => {
                 debug_assert!(registration.contains(address, bytes), "peers reach all of it");
-                let entry = LentMemory::Ready { registration, segment: Some(segment) };
-                list.insert(id, entry);
+                let mut list = self.list();
+                if list.is_waited_for(id, since) {
+                    list.insert(id, LentMemory::Ready { registration, memory: Some(memory) });
+                } else {
+                    // It was withdrawn while its pages were pinned.
+                    drop(list);
+                    self.end(&registration, memory);
+                }
             }
-            (Ok(registration), None) => {
-                // It was withdrawn while its pages were pinned.
-                drop(list);
-                self.end(&registration, segment);
+            Err(error) => {
+                tracing::warn!(%error, segment = %id, "Memory is served over TCP only");
+                self.give_up(id, since);
             }
-            (Err(error), _) => {
-                tracing::warn!(%error, segment = %id, "A segment is served over TCP only");
-            }
+        }
+    }
+
+    /// Memory that could not be registered is not waited for.
+    fn give_up(&self, id: Identity, since: u64) {
+        let mut list = self.list();
+        if list.is_waited_for(id, since) {
+            list.remove(id);
         }
     }
 
     /// Ends the keys of a segment: when this returns, no peer reaches its memory by rails.
     pub(crate) fn withdraw(&self, id: Identity) {
         let found = self.list().remove(id);
-        if let Some(LentMemory::Ready { registration, segment: Some(segment) }) = found {
-            self.end(&registration, segment);
+        if let Some(LentMemory::Ready { registration, memory: Some(memory) }) = found {
+            self.end(&registration, memory);
         }
     }
 
@@ -140,14 +164,14 @@ impl Lent {
         ids.into_iter().for_each(|id| self.withdraw(id));
     }
 
-    fn end(&self, registration: &Registration, segment: Arc<Segment>) {
+    fn end(&self, registration: &Registration, memory: Guard) {
         let revoked = registration.revoke();
         // Also if a device does not confirm it, nothing new begins with these keys.
         debug_assert!(registration.is_revoked());
         if let Err(error) = revoked {
-            tracing::warn!(%error, "A device still holds a segment; its memory is kept");
+            tracing::warn!(%error, "A device still holds memory that was lent; it is kept");
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push(segment);
+            kept.push(memory);
         }
     }
 
@@ -155,7 +179,7 @@ impl Lent {
     pub(crate) fn describe(&self, known: u64, lease: Duration) -> LentList {
         let list = self.list();
         let ready = |(id, entry): (&Identity, &LentMemory)| match entry {
-            LentMemory::Registering => None,
+            LentMemory::Registering { .. } => None,
             LentMemory::Ready { registration, .. } => {
                 Some((*id, registration.descriptor(id.low(), Some(lease))))
             }
@@ -166,7 +190,7 @@ impl Lent {
         }
     }
 
-    /// The registration that covers a range of a segment of ours.
+    /// The registration that covers a range of what is lent.
     pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<Arc<Registration>> {
         self.list().entries.values().find_map(|entry| match entry {
             LentMemory::Ready { registration, .. } if registration.contains(address, bytes) => {
@@ -174,5 +198,94 @@ impl Lent {
             }
             _ => None,
         })
+    }
+}
+
+impl LentSource {
+    fn range(&self) -> (u64, u64) {
+        let (base, bytes) = match self {
+            LentSource::Segment(segment) => (segment.base(), segment.len()),
+            LentSource::Stage(memory) => (memory.base(), memory.len()),
+        };
+        (base as u64, bytes as u64)
+    }
+
+    fn access(&self) -> RegionAccess {
+        match self {
+            LentSource::Segment(_) => RegionAccess::ALL,
+            LentSource::Stage(_) => RegionAccess { remote_write: false, ..RegionAccess::ALL },
+        }
+    }
+
+    /// Makes the pages of a segment; those of other memory are made as it is registered.
+    fn populate(&self) -> Result<(), Exhausted> {
+        match self {
+            LentSource::Segment(segment) => segment.populate(0, segment.len() as u64),
+            LentSource::Stage(_) => Ok(()),
+        }
+    }
+
+    fn into_memory(self) -> Guard {
+        match self {
+            LentSource::Segment(segment) => segment,
+            LentSource::Stage(memory) => memory,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_rails::{EndpointOffer, ExchangeDone, OfferExchange, RailOptions};
+    use perigee_shard::monotonic;
+    use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
+
+    const LONG: Duration = Duration::from_secs(60);
+    const LEASE: Duration = Duration::from_secs(10);
+
+    struct NoPeers;
+
+    impl OfferExchange for NoPeers {
+        fn exchange(&self, _: &str, _: EndpointOffer, done: ExchangeDone) {
+            done(Err("there are none".to_owned()));
+        }
+    }
+
+    fn until(mut is_so: impl FnMut() -> bool) {
+        let end = monotonic() + LONG;
+        while !is_so() {
+            assert!(monotonic() < end, "it does not come");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_stage_is_listed_once_it_is_registered_and_not_at_all_if_a_device_refuses() {
+        let network = SoftwareNetwork::new(Clock::Real).unwrap();
+        let fabric = network.host("owner", &[DevicePlan::new("sw0")]).unwrap();
+        let exchange: Arc<dyn OfferExchange> = Arc::new(NoPeers);
+        let options = RailOptions::named("owner");
+        let engine = RailEngine::start(fabric.as_ref(), &options, &exchange).unwrap();
+        let lent = Arc::<Lent>::default();
+        let memory = Arc::new(HostBuffer::allocate(8192).unwrap());
+        let stage = || LentSource::Stage(memory.clone());
+        let (address, bytes) = stage().range();
+        let listed = || lent.describe(0, LEASE).0;
+        lent.serve(&engine, Identity(1), stage());
+        until(|| listed().len() == 1);
+        assert_eq!((listed()[0].1.address, listed()[0].1.bytes), (address, bytes));
+        assert!(lent.find(address + 100, 100).is_some());
+        assert!(lent.find(address, bytes + 1).is_none());
+        lent.withdraw(Identity(1));
+        assert!(listed().is_empty() && lent.find(address, bytes).is_none());
+        let faults = network.faults("owner", "sw0").unwrap();
+        faults.refuse_registrations(1);
+        lent.serve(&engine, Identity(1), stage());
+        until(|| lent.list().entries.is_empty());
+        lent.serve(&engine, Identity(1), stage());
+        until(|| listed().len() == 1);
+        lent.withdraw_all();
+        engine.close();
+        assert_eq!(Arc::strong_count(&memory), 1, "nothing keeps it");
     }
 }

@@ -20,11 +20,12 @@ mod rdma;
 mod remote;
 mod stages;
 mod start;
+mod ticket_book;
 mod tuning;
 pub mod wire;
 
 pub use fault::peer_error;
-pub use limits::LEASE;
+pub use limits::{LEASE, TICKET_LIFE};
 pub use owner_session::Done;
 pub use peer_session::PeerSession;
 pub use peers::FirstLoad;

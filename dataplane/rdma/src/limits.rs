@@ -42,6 +42,11 @@ pub(crate) const OFFERS_MAX: usize = 256;
 pub(crate) const STAGE_BYTES: u64 = 4 << 20;
 /// Pieces of it; what finds none free goes over TCP.
 pub(crate) const STAGES_MAX: usize = 16;
+/// How long an owner keeps staged bytes for a reader that does not return its ticket. Readers count
+/// from before they asked, so they end earlier.
+pub const TICKET_LIFE: Duration = Duration::from_secs(8);
+/// Tickets of one reader.
+pub(crate) const TICKETS_MAX: usize = 1024;
 /// Where ranges of it begin, in bytes.
 pub(crate) const STAGE_ALIGNMENT: u64 = 64;
 
@@ -51,6 +56,8 @@ const _: () = assert!(REGIONS_MAX + 2 * PAIRS_MAX < perigee_schemas::limits::VER
 // A proof reads under the lease that came with the list, and an answer that comes in time is heard.
 const _: () = assert!(PROBE_DEADLINE.as_millis() < LEASE.as_millis());
 const _: () = assert!(FENCE_DEADLINE.as_millis() > ANSWER_DEADLINE.as_millis());
+// A silent peer has no queue pairs soon after its tickets have ended.
+const _: () = assert!(TICKET_LIFE.as_millis() < LEASE.as_millis());
 // Peers that are slow to join leave a thread to the others.
 const _: () = assert!(JOINERS > 2);
 const _: () = assert!(STAGE_BYTES.is_multiple_of(STAGE_ALIGNMENT));

@@ -4,7 +4,7 @@
 
 use crate::context::RdmaContext;
 use crate::limits::{
-    ANSWER_DEADLINE, ANSWER_PAUSE, BODY_BYTES_MAX, BUDGET_BYTES, ORDERS_MAX, RENEWAL,
+    ANSWER_DEADLINE, ANSWER_PAUSE, BODY_BYTES_MAX, BUDGET_BYTES, ORDERS_MAX, RENEWAL, TICKETS_MAX,
 };
 use crate::wire::{self as rails_wire, RailsRequest};
 use perigee_mover::CONNECT_DEADLINE;
@@ -27,8 +27,8 @@ use std::time::Duration;
 /// What a session is to do.
 pub(crate) enum SessionOrder {
     /// Learn what the owner has; first have our queue pairs there taken down if `fence` says so.
-    /// All who want that before it begins share one question.
-    Ask { fence: bool, done: Vec<Done> },
+    /// Tickets go back with it. All who want that before it begins share one question.
+    Ask { fence: bool, done: Vec<Done>, returned: Vec<u64> },
     /// Take an offer of queue pairs there.
     Offer(EndpointOffer, ExchangeDone),
 }
@@ -114,7 +114,12 @@ impl<E: Environment> Sessions<E> {
             return refuse(order, "this process is closing");
         }
         let known = self.sessions.borrow().get(endpoint).cloned();
-        let session = known.unwrap_or_else(|| self.begin(endpoint));
+        let session = match known {
+            Some(session) => session,
+            // They have ended with the session that they were issued in.
+            None if order.only_returns() => return,
+            None => self.begin(endpoint),
+        };
         let mut orders = session.orders.borrow_mut();
         let Some(order) = share_question(&mut orders, order) else {
             return;
@@ -221,7 +226,7 @@ impl<E: Environment> Sessions<E> {
             let order = match next {
                 Some(order) => order,
                 None if is_idle && session.orders.borrow().is_empty() => return true,
-                None => SessionOrder::Ask { fence: false, done: Vec::new() },
+                None => SessionOrder::question(),
             };
             if let Err(error) = self.carry_out(session, order).await {
                 tracing::debug!(%error, peer = %session.endpoint, "No session about rails with this peer");
@@ -232,8 +237,8 @@ impl<E: Environment> Sessions<E> {
 
     async fn carry_out(&self, session: &OwnerSession<E>, order: SessionOrder) -> io::Result<()> {
         match order {
-            SessionOrder::Ask { fence, done } => {
-                self.ask(session, fence).await?;
+            SessionOrder::Ask { fence, done, returned } => {
+                self.ask(session, fence, returned).await?;
                 done.into_iter().for_each(|mut done| done.tell(true));
                 Ok(())
             }
@@ -251,9 +256,15 @@ impl<E: Environment> Sessions<E> {
     }
 
     /// Asks for rails, which renews the lease. A connection that has died is made again once.
-    async fn ask(&self, session: &OwnerSession<E>, fence: bool) -> io::Result<()> {
+    /// Tickets end with the connection that they were issued beside.
+    async fn ask(
+        &self,
+        session: &OwnerSession<E>,
+        fence: bool,
+        returned: Vec<u64>,
+    ) -> io::Result<()> {
         if session.stream.borrow().is_some() {
-            match self.ask_on_stream(session, fence).await {
+            match self.ask_on_stream(session, fence, returned).await {
                 Ok(()) => return Ok(()),
                 Err(_) if !session.stopping.get() => drop(session.stream.take()),
                 Err(error) => return Err(error),
@@ -277,18 +288,23 @@ impl<E: Environment> Sessions<E> {
         session.listed.set(0);
         *session.stream.borrow_mut() = Some(frames.stream().clone());
         *session.frames.borrow_mut() = Some(frames);
-        self.ask_on_stream(session, true).await
+        self.ask_on_stream(session, true, Vec::new()).await
     }
 
-    async fn ask_on_stream(&self, session: &OwnerSession<E>, fence: bool) -> io::Result<()> {
+    async fn ask_on_stream(
+        &self,
+        session: &OwnerSession<E>,
+        fence: bool,
+        returned: Vec<u64>,
+    ) -> io::Result<()> {
         let epoch = self.reach.epoch().map_err(io::Error::other)?;
         let asked_at = monotonic();
         session.asked_at.set(self.environment.now());
         let at_hand = self.reach.version(&session.endpoint);
         let version = session.listed.get();
-        let request =
-            RailsRequest { epoch, fence, version: if at_hand == version { version } else { 0 } };
-        let frame = rails_wire::encode_request(request);
+        let version = if at_hand == version { version } else { 0 };
+        let request = RailsRequest { epoch, fence, version, returned };
+        let frame = rails_wire::encode_request(&request);
         let body = self.exchange(session, frame).await?;
         let reply = rails_wire::decode_reply(&body)?;
         let owner = (&session.endpoint, session.life.get());
@@ -353,7 +369,7 @@ impl<E: Environment> OwnerSession<E> {
                 return Poll::Ready(order);
             }
             if self.stopping.get() {
-                return Poll::Ready(SessionOrder::Ask { fence: false, done: Vec::new() });
+                return Poll::Ready(SessionOrder::question());
             }
             *self.sleeper.borrow_mut() = Some(context.waker().clone());
             Poll::Pending
@@ -376,19 +392,38 @@ fn share_question(
     orders: &mut VecDeque<SessionOrder>,
     order: SessionOrder,
 ) -> Option<SessionOrder> {
-    let SessionOrder::Ask { fence, mut done } = order else {
+    let SessionOrder::Ask { fence, mut done, mut returned } = order else {
         return Some(order);
     };
-    let mut waiting = orders.iter_mut().filter_map(|order| match order {
-        SessionOrder::Ask { fence, done } => Some((fence, done)),
-        SessionOrder::Offer(..) => None,
+    let has_room = |tickets: &Vec<u64>| tickets.len() + returned.len() <= TICKETS_MAX;
+    let waiting = orders.iter_mut().find_map(|order| match order {
+        SessionOrder::Ask { fence, done, returned } if has_room(returned) => {
+            Some((fence, done, returned))
+        }
+        SessionOrder::Ask { .. } | SessionOrder::Offer(..) => None,
     });
-    let Some((its_fence, its_done)) = waiting.next() else {
-        return Some(SessionOrder::Ask { fence, done });
+    let Some((its_fence, its_done, its_returned)) = waiting else {
+        return Some(SessionOrder::Ask { fence, done, returned });
     };
     *its_fence |= fence;
     its_done.append(&mut done);
+    its_returned.append(&mut returned);
     None
+}
+
+impl SessionOrder {
+    /// Whether all that it is to do is to return tickets.
+    fn only_returns(&self) -> bool {
+        let SessionOrder::Ask { fence, done, returned } = self else {
+            return false;
+        };
+        !fence && done.is_empty() && !returned.is_empty()
+    }
+
+    /// A question that nothing waits for.
+    fn question() -> Self {
+        SessionOrder::Ask { fence: false, done: Vec::new(), returned: Vec::new() }
+    }
 }
 
 /// The body of an answer, or why there is none.
@@ -422,7 +457,7 @@ mod tests {
         let ask = |fence| {
             let tell = tell.clone();
             let done = vec![Done::new(move |is_done| tell.send(is_done).unwrap())];
-            SessionOrder::Ask { fence, done }
+            SessionOrder::Ask { fence, done, returned: vec![7] }
         };
         let mut orders = VecDeque::new();
         let first = share_question(&mut orders, ask(false));
@@ -430,9 +465,10 @@ mod tests {
         for _ in 0..2 * ORDERS_MAX {
             assert!(share_question(&mut orders, ask(true)).is_none());
         }
-        let Some(SessionOrder::Ask { fence: true, done }) = orders.pop_front() else {
+        let Some(SessionOrder::Ask { fence: true, done, returned }) = orders.pop_front() else {
             panic!("one of them asks for a fence");
         };
+        assert_eq!(returned, [7; 1 + 2 * ORDERS_MAX]);
         assert!(orders.is_empty() && heard.try_recv().is_err());
         done.into_iter().for_each(|mut done| done.tell(true));
         let heard: Vec<bool> = heard.try_iter().collect();

@@ -6,6 +6,7 @@
 //! its connection gone, one that came in time is over before the queue pairs are taken down.
 
 use crate::limits::{JOINERS, OFFERS_MAX};
+use crate::ticket_book::TicketBook;
 use perigee_rails::{EndpointAnswer, EndpointOffer, RailEngine};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,8 +44,17 @@ type Joined = Result<EndpointAnswer, String>;
 type Fenced = Result<(), String>;
 
 enum JoinTask {
-    Accept { offer: EndpointOffer, lease: u64, answer: AnswerSlot<Joined> },
-    Fence { epoch: u64, answer: AnswerSlot<Fenced> },
+    Accept {
+        offer: EndpointOffer,
+        lease: u64,
+        answer: AnswerSlot<Joined>,
+    },
+    /// What the client still reads is given back when it is over.
+    Fence {
+        epoch: u64,
+        answer: AnswerSlot<Fenced>,
+        read: Option<Arc<TicketBook>>,
+    },
 }
 
 /// All joining threads of an owner.
@@ -56,11 +66,14 @@ pub(crate) struct PairJoiner {
     next_lease: AtomicU64,
 }
 
+/// For each client, by the epoch of its rails, the connection that keeps its queue pairs, and what
+/// is kept for it.
+type LeaseTable = HashMap<u64, (u64, Arc<TicketBook>)>;
+
 #[derive(Debug)]
 struct JoinerState {
     engine: RailEngine,
-    /// For each client, by the epoch of its rails, the connection that keeps its queue pairs.
-    leases: Mutex<HashMap<u64, u64>>,
+    leases: Mutex<LeaseTable>,
     offers: AtomicUsize,
 }
 
@@ -70,6 +83,7 @@ pub(crate) struct PairLease {
     joiner: Arc<PairJoiner>,
     epoch: u64,
     number: u64,
+    tickets: Arc<TicketBook>,
 }
 
 impl PairJoiner {
@@ -95,8 +109,14 @@ impl PairJoiner {
     /// longer.
     pub(crate) fn lease(self: &Arc<Self>, epoch: u64) -> PairLease {
         let number = self.next_lease.fetch_add(1, Ordering::Relaxed);
-        self.shared.leases().insert(epoch, number);
-        PairLease { joiner: self.clone(), epoch, number }
+        let tickets = Arc::new(TicketBook::of_lease(number));
+        self.shared.leases().insert(epoch, (number, tickets.clone()));
+        PairLease { joiner: self.clone(), epoch, number, tickets }
+    }
+
+    /// The tickets of a client that has a connection.
+    pub(crate) fn tickets_of(&self, epoch: u64) -> Option<Arc<TicketBook>> {
+        self.shared.leases().get(&epoch).map(|(_, tickets)| tickets.clone())
     }
 
     /// Ends the threads when their tasks are done.
@@ -123,10 +143,20 @@ impl PairLease {
         self.epoch
     }
 
+    /// What is kept for the client.
+    pub(crate) fn tickets(&self) -> &TicketBook {
+        &self.tickets
+    }
+
     /// Takes down every queue pair of the client.
     pub(crate) fn fence(&self) -> AnswerSlot<Fenced> {
+        self.fence_before(None)
+    }
+
+    /// The same before `read` is given back.
+    fn fence_before(&self, read: Option<Arc<TicketBook>>) -> AnswerSlot<Fenced> {
         let (epoch, answer) = (self.epoch, AnswerSlot::new());
-        let task = JoinTask::Fence { epoch, answer: answer.clone() };
+        let task = JoinTask::Fence { epoch, answer: answer.clone(), read };
         self.joiner.hand(epoch, task);
         answer
     }
@@ -151,16 +181,16 @@ impl PairLease {
 impl Drop for PairLease {
     fn drop(&mut self) {
         let mut leases = self.joiner.shared.leases();
-        if leases.get(&self.epoch) == Some(&self.number) {
+        if leases.get(&self.epoch).is_some_and(|(number, _)| *number == self.number) {
             leases.remove(&self.epoch);
             drop(leases);
-            self.fence();
+            self.fence_before(Some(self.tickets.clone()));
         }
     }
 }
 
 impl JoinerState {
-    fn leases(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+    fn leases(&self) -> MutexGuard<'_, LeaseTable> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,8 +202,9 @@ impl JoinerState {
                     debug_assert!(waiting > 0, "each offer was counted");
                     answer.give(self.accept(offer, lease));
                 }
-                JoinTask::Fence { epoch, answer } => {
+                JoinTask::Fence { epoch, answer, read } => {
                     let fenced = self.engine.fence(epoch);
+                    drop(read);
                     answer.give(fenced.map_err(|error| error.to_string()));
                 }
             }
@@ -181,7 +212,7 @@ impl JoinerState {
     }
 
     fn accept(&self, offer: EndpointOffer, lease: u64) -> Joined {
-        if self.leases().get(&offer.epoch) != Some(&lease) {
+        if self.leases().get(&offer.epoch).is_none_or(|(number, _)| *number != lease) {
             return Err("the connection of the offer is gone".to_owned());
         }
         let joined = self.engine.accept(offer);

@@ -8,7 +8,7 @@ use crate::wire::{self as rails_wire, RailsReply};
 use perigee_mover::ConnectionState;
 use perigee_schemas::Status;
 use perigee_schemas::frame::MessageKind;
-use perigee_shard::Environment;
+use perigee_shard::{Environment, Guard};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,8 @@ impl PeerSession {
             let fenced = wait(environment, &pairs.fence()).await;
             fenced.and_then(|fenced| fenced.map_err(io::Error::other))?;
         }
+        pairs.tickets().take_back(&request.returned);
+        pairs.tickets().end_old(environment.now());
         self.pairs = Some(pairs);
         let (regions, version) = rdma.lent().describe(request.version, LEASE);
         Ok(rails_wire::encode_reply(&RailsReply {
@@ -70,6 +72,25 @@ impl ConnectionState for PeerSession {
     /// A connection that has queue pairs must not be silent for longer than their lease.
     fn silence(&self) -> Option<Duration> {
         self.pairs.as_ref().map(|_| LEASE)
+    }
+
+    /// A reader's tickets are those of its connection about rails, whichever connection it asks on.
+    fn keep_for(
+        &self,
+        reader: u64,
+        ranges: &[(u64, u64)],
+        kept: Guard,
+        now: Duration,
+    ) -> Option<u64> {
+        let rdma = self.rdma.as_ref()?;
+        let is_lent = |(address, bytes): &(u64, u64)| rdma.lent().find(*address, *bytes).is_some();
+        ranges.iter().all(is_lent).then_some(())?;
+        rdma.joiner().tickets_of(reader)?.issue(kept, now)
+    }
+
+    fn take_back(&self, reader: u64, ticket: u64) {
+        let tickets = self.rdma.as_ref().and_then(|rdma| rdma.joiner().tickets_of(reader));
+        tickets.iter().for_each(|tickets| tickets.take_back(&[ticket]));
     }
 
     async fn answer<E: Environment>(

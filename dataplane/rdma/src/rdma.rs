@@ -4,7 +4,7 @@
 
 use crate::buffers::Buffers;
 use crate::context::RdmaContext;
-use crate::lent::Lent;
+use crate::lent::{Lent, LentSource};
 use crate::limits::{ANSWER_DEADLINE, FENCE_DEADLINE};
 use crate::owner_session::{Done, SessionOrder};
 use crate::owner_sessions::OwnerSessions;
@@ -12,7 +12,7 @@ use crate::pair_joiner::PairJoiner;
 use crate::peers::{FirstLoad, PeerLookup, Peers};
 use crate::remote::PeerRails;
 use crate::stages::Stages;
-use perigee_memory::Segment;
+use perigee_memory::{HostBuffer, Segment};
 use perigee_mover::{CONNECT_DEADLINE, Names, PeerError};
 use perigee_rails::{
     OfferExchange, RailDevice, RailEngine, RailError, RailOptions, RailTuning, Registration,
@@ -135,10 +135,16 @@ impl Rdma {
 
     /// Lets peers reach a segment, as soon as its memory is registered.
     pub fn serve(&self, id: Identity, segment: &Arc<Segment>) {
-        self.lent.serve(&self.engine, id, segment.clone());
+        self.lent.serve(&self.engine, id, LentSource::Segment(segment.clone()));
     }
 
-    /// Ends that: when this returns, no peer reaches the segment over rails.
+    /// Lets peers read the memory that a disk reads into, as soon as it is registered: what it has
+    /// read for them stays there until they have fetched it.
+    pub fn serve_stage(&self, id: Identity, memory: &Arc<HostBuffer>) {
+        self.lent.serve(&self.engine, id, LentSource::Stage(memory.clone()));
+    }
+
+    /// Ends that: when this returns, no peer reaches the segment or stage over rails.
     pub fn withdraw(&self, id: Identity) {
         self.lent.withdraw(id);
     }
@@ -191,8 +197,14 @@ impl Rdma {
     }
 
     fn ask(&self, endpoint: &Arc<str>, done: Vec<Done>) {
-        let fence = false;
-        self.sessions.order(endpoint, SessionOrder::Ask { fence, done });
+        let (fence, returned) = (false, Vec::new());
+        self.sessions.order(endpoint, SessionOrder::Ask { fence, done, returned });
+    }
+
+    /// Returns the ticket of bytes that were read from a peer's stage, or will not be.
+    pub fn return_ticket(&self, endpoint: &Arc<str>, ticket: u64) {
+        let (fence, done, returned) = (false, Vec::new(), vec![ticket]);
+        self.sessions.order(endpoint, SessionOrder::Ask { fence, done, returned });
     }
 
     /// Nothing goes over the rails of a peer for a while.
@@ -203,8 +215,8 @@ impl Rdma {
     /// Has the queue pairs of this process at a peer taken down. When `done` gets true, nothing
     /// that was sent there over rails lands any more.
     pub fn fence(&self, endpoint: &Arc<str>, done: Done) {
-        let (fence, done) = (true, vec![done]);
-        self.sessions.order(endpoint, SessionOrder::Ask { fence, done });
+        let (fence, done, returned) = (true, vec![done], Vec::new());
+        self.sessions.order(endpoint, SessionOrder::Ask { fence, done, returned });
     }
 
     /// As [`Rdma::fence`] for several peers at once, and waits for them until `end` at most, or

@@ -1,7 +1,7 @@
 //! What a process and the owner of memory tell each other about rails, as frames.
 //! Invariant: what comes from a peer is bounded here, and judged by rails where it is used.
 
-use crate::limits::{BODY_BYTES_MAX, REGIONS_MAX};
+use crate::limits::{BODY_BYTES_MAX, REGIONS_MAX, TICKETS_MAX};
 use flatbuffers::FlatBufferBuilder;
 use frame::{Builder, framed, halves, invalid, joined};
 use perigee_rails::{
@@ -19,7 +19,7 @@ mod pairs;
 pub use pairs::{decode_answer, decode_offer, encode_answer, encode_offer};
 
 /// What a client asks of an owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RailsRequest {
     /// Number of this run of the client's rails.
     pub epoch: u64,
@@ -27,6 +27,8 @@ pub struct RailsRequest {
     pub fence: bool,
     /// Version of the owner's list that the client has; 0 for none.
     pub version: u64,
+    /// Tickets that the client returns.
+    pub returned: Vec<u64>,
 }
 
 /// What an owner answers.
@@ -43,12 +45,15 @@ pub struct RailsReply {
 }
 
 /// The frame of a request.
-pub fn encode_request(request: RailsRequest) -> Vec<u8> {
+pub fn encode_request(request: &RailsRequest) -> Vec<u8> {
+    debug_assert!(request.returned.len() <= TICKETS_MAX, "a reader takes no more");
     let mut builder = FlatBufferBuilder::new();
+    let returned = &request.returned;
     let arguments = wire::RailsRequestArgs {
         epoch: request.epoch,
         fence: request.fence,
         version: request.version,
+        returned: (!returned.is_empty()).then(|| builder.create_vector(returned)),
     };
     let root = wire::RailsRequest::create(&mut builder, &arguments);
     builder.finish_minimal(root);
@@ -61,7 +66,13 @@ pub fn encode_request(request: RailsRequest) -> Vec<u8> {
 /// It is none.
 pub fn decode_request(body: &[u8]) -> io::Result<RailsRequest> {
     let request = decode::<wire::RailsRequest<'_>>(body).map_err(invalid)?;
-    Ok(RailsRequest { epoch: request.epoch(), fence: request.fence(), version: request.version() })
+    let returned = request.returned().into_iter().flatten();
+    Ok(RailsRequest {
+        epoch: request.epoch(),
+        fence: request.fence(),
+        version: request.version(),
+        returned: returned.take(TICKETS_MAX).collect(),
+    })
 }
 
 /// The frame that says why there are no rails.

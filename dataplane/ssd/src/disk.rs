@@ -45,9 +45,10 @@ pub use status::{DiskCounters, DiskStatus};
 
 use crate::answer::{Answer, answer};
 use crate::recovery::Survivor;
-use crate::stage::StagedBytes;
+use crate::stage::{StagePool, StagedBytes};
 use command::DiskCommand;
 use door::Door;
+use perigee_memory::HostBuffer;
 use perigee_schemas::disk_address::DiskAddress;
 use perigee_shard::{Environment, Post};
 use shared_reads::ReadSource;
@@ -72,6 +73,7 @@ pub struct OpenedDisk {
 pub struct Disk {
     door: Arc<dyn Door>,
     cells: Arc<DiskCells>,
+    stages: Arc<StagePool>,
 }
 
 impl fmt::Debug for Disk {
@@ -92,8 +94,8 @@ impl Disk {
             let own = environment.clone();
             environment.spawn(async move {
                 let opened = open::open(&own, options).await;
-                promise.give(opened.map(|(door, cells, spec, survivors)| OpenedDisk {
-                    disk: Disk { door, cells },
+                promise.give(opened.map(|((door, cells, stages), spec, survivors)| OpenedDisk {
+                    disk: Disk { door, cells, stages },
                     spec,
                     survivors,
                 }));
@@ -209,6 +211,11 @@ impl Disk {
         let (promise, closed) = answer();
         self.door.post(DiskCommand::Close(Some(promise)));
         closed
+    }
+
+    /// The memory that it reads into.
+    pub fn stage_memory(&self) -> &Arc<HostBuffer> {
+        self.stages.memory()
     }
 
     /// The first segment that can be read.

@@ -29,5 +29,5 @@ pub use disk::{
     OpenError, OpenedDisk, Outgoing, ReadError, VoidCopy, WriteError,
 };
 pub use source::ImageSource;
-pub use stage::StagedBytes;
+pub use stage::{StageHold, StagedBytes};
 pub use storage_key::{StorageKey, StorageKeyError};

@@ -1,5 +1,6 @@
 //! Bounds of the log and of its I/O: sizes, counts, waits.
 
+use perigee_schemas::limits::SLICE_PAYLOAD_BYTES_MAX;
 use std::time::Duration;
 
 /// What is written to a disk starts and ends at multiples of this many bytes.
@@ -31,6 +32,9 @@ pub(crate) const REGISTERED_BYTES: usize = 16 << 20;
 pub(crate) const LOCKED_BYTES_WANTED: u64 = 1 << 30;
 /// Part of that memory that a read leaves to writes.
 pub(crate) const STAGE_LEFT_BYTES: usize = 8 << 20;
+/// Part of that memory that peers hold at most while they read it by themselves: beside it there is
+/// room for the largest call of a peer, and for what is left to writes.
+pub(crate) const STAGE_HELD_BYTES_MAX: usize = 48 << 20;
 /// Bytes of objects that wait to be written, at most.
 pub const QUEUED_BYTES_MAX: u64 = 64 << 20;
 /// A batch is written at once when it has so many bytes.
@@ -126,3 +130,7 @@ pub(crate) const ROOM_SHARES: u64 = 8;
 pub(crate) const ROOM_TRIES: usize = 100;
 /// ... and the pause between two of them.
 pub(crate) const ROOM_PAUSE: Duration = Duration::from_millis(50);
+
+const _: () = assert!(
+    STAGE_HELD_BYTES_MAX + STAGE_LEFT_BYTES + SLICE_PAYLOAD_BYTES_MAX as usize <= STAGE_BYTES_MAX
+);

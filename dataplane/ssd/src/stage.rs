@@ -5,18 +5,21 @@
 
 use crate::cipher::SegmentCipher;
 use crate::free_ranges::FreeRanges;
-use crate::limits::{BLOCK_BYTES, REGISTERED_BYTES, STAGE_LOOK};
+use crate::limits::{BLOCK_BYTES, REGISTERED_BYTES, STAGE_HELD_BYTES_MAX, STAGE_LOOK};
 use perigee_memory::HostBuffer;
 use perigee_memory::segment::SegmentError;
 use perigee_shard::{Environment, Guard, Message};
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Memory for the stages of one disk. Its pages come into being as they are used.
 #[derive(Debug)]
 pub(crate) struct StagePool {
-    memory: HostBuffer,
+    memory: Arc<HostBuffer>,
     free: Mutex<FreeRanges>,
+    /// Bytes that peers read by themselves.
+    held: AtomicUsize,
 }
 
 /// Whole blocks on loan from a pool.
@@ -30,8 +33,14 @@ pub(crate) struct PooledStage {
 impl StagePool {
     /// Room for so many bytes, whole blocks.
     pub(crate) fn new(bytes_max: usize) -> Result<Arc<Self>, SegmentError> {
-        let memory = HostBuffer::allocate(bytes_max)?;
-        Ok(Arc::new(Self { memory, free: Mutex::new(FreeRanges::new(bytes_max)) }))
+        let memory = Arc::new(HostBuffer::allocate(bytes_max)?);
+        let free = Mutex::new(FreeRanges::new(bytes_max));
+        Ok(Arc::new(Self { memory, free, held: AtomicUsize::new(0) }))
+    }
+
+    /// The memory of all stages.
+    pub(crate) fn memory(&self) -> &Arc<HostBuffer> {
+        &self.memory
     }
 
     /// A stage of at least so many bytes; `None` while others have what it takes.
@@ -177,6 +186,38 @@ impl StagedBytes {
     }
 }
 
+/// Stages that stay as they are until a peer has read them by itself.
+/// Counted with all that was read into them, so that reads always find memory beside them.
+#[derive(Debug)]
+pub struct StageHold {
+    pool: Arc<StagePool>,
+    bytes: usize,
+    _stages: Vec<Arc<PooledStage>>,
+}
+
+impl StageHold {
+    /// Holds what pieces of one disk lie in; `None` while peers hold as much as they may, or if
+    /// there are no pieces.
+    pub fn of<'a>(pieces: impl Iterator<Item = &'a StagedBytes>) -> Option<Self> {
+        let mut stages: Vec<_> = pieces.map(|piece| piece.stage.clone()).collect();
+        stages.sort_unstable_by_key(|stage| stage.start);
+        stages.dedup_by_key(|stage| stage.start);
+        let pool = stages.first()?.pool.clone();
+        debug_assert!(stages.iter().all(|stage| Arc::ptr_eq(&stage.pool, &pool)), "of one disk");
+        let bytes = stages.iter().map(|stage| stage.bytes).sum();
+        let grown = |held: usize| Some(held + bytes).filter(|all| *all <= STAGE_HELD_BYTES_MAX);
+        pool.held.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).ok()?;
+        Some(Self { pool, bytes, _stages: stages })
+    }
+}
+
+impl Drop for StageHold {
+    fn drop(&mut self) {
+        let held = self.pool.held.fetch_sub(self.bytes, Ordering::AcqRel);
+        debug_assert!(held >= self.bytes, "what is held is given back once");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +262,30 @@ mod tests {
         stages[1].as_mut_slice(4096).fill(2);
         drop(pool);
         assert_eq!((stages[0].as_slice(4095, 1), stages[1].as_slice(0, 1)), (&[1][..], &[2][..]));
+    }
+
+    #[test]
+    fn peers_hold_whole_stages_once_each_and_no_more_than_their_part() {
+        const PIECE: usize = REGISTERED_BYTES;
+        let pool = StagePool::new(2 * STAGE_HELD_BYTES_MAX).unwrap();
+        let read = || {
+            let stage = Arc::new(pool.take(PIECE).unwrap());
+            [0, 64 << 10].map(|start| StagedBytes::new(stage.clone(), start, 4096))
+        };
+        let held = || pool.held.load(Ordering::Acquire);
+        assert!(StageHold::of([].iter()).is_none());
+        let mut holds: Vec<_> =
+            (0..STAGE_HELD_BYTES_MAX / PIECE).map(|_| StageHold::of(read().iter())).collect();
+        assert!(holds.iter().all(Option::is_some));
+        assert_eq!(held(), STAGE_HELD_BYTES_MAX);
+        assert!(StageHold::of(read().iter()).is_none(), "others need the rest");
+        let others = pool.take(STAGE_HELD_BYTES_MAX).unwrap();
+        assert!(pool.take(1).is_none(), "what is held is not given away");
+        drop((holds.pop(), others));
+        assert!(StageHold::of(read().iter()).is_some());
+        drop(holds);
+        assert_eq!(held(), 0);
+        assert!(pool.take(2 * STAGE_HELD_BYTES_MAX).is_some(), "all of it is free");
     }
 
     #[test]

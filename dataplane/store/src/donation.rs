@@ -187,6 +187,9 @@ impl Donation {
     ) -> Result<(SegmentOffer, u64), StoreError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let endpoint = self.serve(&mut state)?;
+        if let Some(rdma) = &self.rdma {
+            rdma.serve_stage(spec.id, disk.stage_memory());
+        }
         self.table.insert_disk(spec.id, disk);
         let offer = SegmentOffer {
             id: spec.id,

@@ -6,6 +6,7 @@ mod batch;
 mod part;
 mod plan;
 mod slice;
+mod staged;
 mod targets;
 pub(crate) mod tcp_batch;
 mod trailer;
@@ -13,6 +14,7 @@ mod trailer;
 pub(crate) use batch::JobBatch;
 pub(crate) use plan::{Content, FarJob, SlicePlan};
 pub(crate) use slice::ObjectSlice;
+pub(crate) use staged::{StagedPart, StagedSlice};
 pub(crate) use targets::target_at;
 
 use crate::error::TransferError;

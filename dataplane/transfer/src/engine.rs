@@ -13,6 +13,8 @@ mod rail_batch;
 mod rail_job;
 mod rail_route;
 mod shard_client;
+mod staged_job;
+mod staged_jobs;
 mod tcp_route;
 
 pub use job::{ReadJob, WriteJob};
@@ -296,8 +298,9 @@ fn fill(
         Ok(None) => {
             let both: Vec<_> = landed.take(2).collect();
             assert_eq!(both.len(), 2, "one outcome per far job");
-            for (taken, result) in both {
-                *route = taken;
+            // That of the blocks: their sums are few bytes, which may go another way.
+            *route = both[0].0;
+            for (_, result) in both {
                 result?;
             }
         }

@@ -40,7 +40,17 @@ const _: () = assert!(SLICE_BYTES_MAX.is_multiple_of(perigee_schemas::extent::BL
 const _: () = assert!(RAIL_COPIED_BYTES <= RAIL_MESSAGE_BYTES);
 const _: () = assert!(SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
 const _: () = assert!(DISK_SLICE_BYTES_MAX <= perigee_mover::REQUEST_BYTES_MAX);
+// What a disk takes long for is still read from its stage.
+const _: () = assert!(
+    perigee_ssd::limits::READ_DEADLINE.as_millis() + STAGED_TIME_MIN.as_millis()
+        < perigee_rdma::TICKET_LIFE.as_millis()
+);
 
+/// Objects of a disk that have fewer bytes come over TCP: to copy them takes less than to read them
+/// from where they were staged, and to return their ticket.
+pub(crate) const STAGED_BYTES_MIN: u64 = 16 << 10;
+/// Time that a ticket must have left for its bytes to be read. With less they come over TCP.
+pub(crate) const STAGED_TIME_MIN: Duration = Duration::from_millis(500);
 /// Longest that the bytes of one request take from a disk; the disk itself gives up a little
 /// earlier.
 pub(crate) const DISK_READ_DEADLINE: Duration = Duration::from_secs(6);

@@ -10517,6 +10517,7 @@ impl<'a> MoveRequest<'a> {
   pub const VT_WITH_CHECKSUM: ::flatbuffers::VOffsetT = 18;
   pub const VT_CAPABILITY: ::flatbuffers::VOffsetT = 20;
   pub const VT_TENANT: ::flatbuffers::VOffsetT = 22;
+  pub const VT_READER: ::flatbuffers::VOffsetT = 24;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -10528,6 +10529,7 @@ impl<'a> MoveRequest<'a> {
     args: &'args MoveRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<MoveRequest<'bldr>> {
     let mut builder = MoveRequestBuilder::new(_fbb);
+    if let Some(x) = args.reader { builder.add_reader(x); }
     builder.add_segment_low(args.segment_low);
     builder.add_segment_high(args.segment_high);
     builder.add_epoch(args.epoch);
@@ -10618,6 +10620,15 @@ impl<'a> MoveRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<&str>>(MoveRequest::VT_TENANT, None)}
   }
+  /// The run of the rails of who reads, if the answer may say where bytes lie that it reads by RDMA then. An owner that does
+  /// not know this field sends the bytes.
+  #[inline]
+  pub fn reader(&self) -> Option<u64> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveRequest::VT_READER, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MoveRequest<'_> {
@@ -10636,6 +10647,7 @@ impl ::flatbuffers::Verifiable for MoveRequest<'_> {
      .visit_field::<bool>("with_checksum", Self::VT_WITH_CHECKSUM, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u8>>>("capability", Self::VT_CAPABILITY, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<&str>>("tenant", Self::VT_TENANT, false)?
+     .visit_field::<u64>("reader", Self::VT_READER, false)?
      .finish();
     Ok(())
   }
@@ -10651,6 +10663,7 @@ pub struct MoveRequestArgs<'a> {
     pub with_checksum: bool,
     pub capability: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u8>>>,
     pub tenant: Option<::flatbuffers::WIPOffset<&'a str>>,
+    pub reader: Option<u64>,
 }
 impl<'a> Default for MoveRequestArgs<'a> {
   #[inline]
@@ -10666,6 +10679,7 @@ impl<'a> Default for MoveRequestArgs<'a> {
       with_checksum: false,
       capability: None,
       tenant: None,
+      reader: None,
     }
   }
 }
@@ -10716,6 +10730,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveRequestBuilder<'a, 'b, A>
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveRequest::VT_TENANT, tenant);
   }
   #[inline]
+  pub fn add_reader(&mut self, reader: u64) {
+    self.fbb_.push_slot_always::<u64>(MoveRequest::VT_READER, reader);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MoveRequestBuilder {
@@ -10743,6 +10761,7 @@ impl ::core::fmt::Debug for MoveRequest<'_> {
       ds.field("with_checksum", &self.with_checksum());
       ds.field("capability", &self.capability());
       ds.field("tenant", &self.tenant());
+      ds.field("reader", &self.reader());
       ds.finish()
   }
 }
@@ -10767,6 +10786,8 @@ impl<'a> MoveReply<'a> {
   pub const VT_CHECKSUM: ::flatbuffers::VOffsetT = 6;
   pub const VT_PAYLOAD_BYTES: ::flatbuffers::VOffsetT = 8;
   pub const VT_TIMES: ::flatbuffers::VOffsetT = 10;
+  pub const VT_PLACES: ::flatbuffers::VOffsetT = 12;
+  pub const VT_TICKET: ::flatbuffers::VOffsetT = 14;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -10778,7 +10799,9 @@ impl<'a> MoveReply<'a> {
     args: &'args MoveReplyArgs<'args>
   ) -> ::flatbuffers::WIPOffset<MoveReply<'bldr>> {
     let mut builder = MoveReplyBuilder::new(_fbb);
+    if let Some(x) = args.ticket { builder.add_ticket(x); }
     builder.add_payload_bytes(args.payload_bytes);
+    if let Some(x) = args.places { builder.add_places(x); }
     if let Some(x) = args.times { builder.add_times(x); }
     if let Some(x) = args.checksum { builder.add_checksum(x); }
     if let Some(x) = args.status { builder.add_status(x); }
@@ -10816,6 +10839,24 @@ impl<'a> MoveReply<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<Times>(MoveReply::VT_TIMES, None)}
   }
+  /// To who asked as a reader: where each piece lies in memory of the owner that its list has under the segment; 0 for one
+  /// that was refused. No payload follows then.
+  #[inline]
+  pub fn places(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(MoveReply::VT_PLACES, None)}
+  }
+  /// What the bytes at `places` stay there for: until it is returned (`RailsRequest`), the connection about rails ends, or
+  /// its time is over.
+  #[inline]
+  pub fn ticket(&self) -> Option<u64> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<u64>(MoveReply::VT_TICKET, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for MoveReply<'_> {
@@ -10828,6 +10869,8 @@ impl ::flatbuffers::Verifiable for MoveReply<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("checksum", Self::VT_CHECKSUM, false)?
      .visit_field::<u64>("payload_bytes", Self::VT_PAYLOAD_BYTES, false)?
      .visit_field::<Times>("times", Self::VT_TIMES, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("places", Self::VT_PLACES, false)?
+     .visit_field::<u64>("ticket", Self::VT_TICKET, false)?
      .finish();
     Ok(())
   }
@@ -10837,6 +10880,8 @@ pub struct MoveReplyArgs<'a> {
     pub checksum: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub payload_bytes: u64,
     pub times: Option<&'a Times>,
+    pub places: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
+    pub ticket: Option<u64>,
 }
 impl<'a> Default for MoveReplyArgs<'a> {
   #[inline]
@@ -10846,6 +10891,8 @@ impl<'a> Default for MoveReplyArgs<'a> {
       checksum: None,
       payload_bytes: 0,
       times: None,
+      places: None,
+      ticket: None,
     }
   }
 }
@@ -10872,6 +10919,14 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> MoveReplyBuilder<'a, 'b, A> {
     self.fbb_.push_slot_always::<&Times>(MoveReply::VT_TIMES, times);
   }
   #[inline]
+  pub fn add_places(&mut self, places: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(MoveReply::VT_PLACES, places);
+  }
+  #[inline]
+  pub fn add_ticket(&mut self, ticket: u64) {
+    self.fbb_.push_slot_always::<u64>(MoveReply::VT_TICKET, ticket);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> MoveReplyBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     MoveReplyBuilder {
@@ -10893,6 +10948,8 @@ impl ::core::fmt::Debug for MoveReply<'_> {
       ds.field("checksum", &self.checksum());
       ds.field("payload_bytes", &self.payload_bytes());
       ds.field("times", &self.times());
+      ds.field("places", &self.places());
+      ds.field("ticket", &self.ticket());
       ds.finish()
   }
 }
@@ -11815,6 +11872,7 @@ impl<'a> RailsRequest<'a> {
   pub const VT_EPOCH: ::flatbuffers::VOffsetT = 4;
   pub const VT_FENCE: ::flatbuffers::VOffsetT = 6;
   pub const VT_VERSION: ::flatbuffers::VOffsetT = 8;
+  pub const VT_RETURNED: ::flatbuffers::VOffsetT = 10;
 
   #[inline]
   pub unsafe fn init_from_table(table: ::flatbuffers::Table<'a>) -> Self {
@@ -11823,11 +11881,12 @@ impl<'a> RailsRequest<'a> {
   #[allow(unused_mut)]
   pub fn create<'bldr: 'args, 'args: 'mut_bldr, 'mut_bldr, A: ::flatbuffers::Allocator + 'bldr>(
     _fbb: &'mut_bldr mut ::flatbuffers::FlatBufferBuilder<'bldr, A>,
-    args: &'args RailsRequestArgs
+    args: &'args RailsRequestArgs<'args>
   ) -> ::flatbuffers::WIPOffset<RailsRequest<'bldr>> {
     let mut builder = RailsRequestBuilder::new(_fbb);
     builder.add_version(args.version);
     builder.add_epoch(args.epoch);
+    if let Some(x) = args.returned { builder.add_returned(x); }
     builder.add_fence(args.fence);
     builder.finish()
   }
@@ -11857,6 +11916,14 @@ impl<'a> RailsRequest<'a> {
     // which contains a valid value in this slot
     unsafe { self._tab.get::<u64>(RailsRequest::VT_VERSION, Some(0)).unwrap()}
   }
+  /// Tickets whose bytes the client has read, or will not read.
+  #[inline]
+  pub fn returned(&self) -> Option<::flatbuffers::Vector<'a, u64>> {
+    // Safety:
+    // Created from valid Table for this object
+    // which contains a valid value in this slot
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u64>>>(RailsRequest::VT_RETURNED, None)}
+  }
 }
 
 impl ::flatbuffers::Verifiable for RailsRequest<'_> {
@@ -11868,22 +11935,25 @@ impl ::flatbuffers::Verifiable for RailsRequest<'_> {
      .visit_field::<u64>("epoch", Self::VT_EPOCH, false)?
      .visit_field::<bool>("fence", Self::VT_FENCE, false)?
      .visit_field::<u64>("version", Self::VT_VERSION, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u64>>>("returned", Self::VT_RETURNED, false)?
      .finish();
     Ok(())
   }
 }
-pub struct RailsRequestArgs {
+pub struct RailsRequestArgs<'a> {
     pub epoch: u64,
     pub fence: bool,
     pub version: u64,
+    pub returned: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u64>>>,
 }
-impl<'a> Default for RailsRequestArgs {
+impl<'a> Default for RailsRequestArgs<'a> {
   #[inline]
   fn default() -> Self {
     RailsRequestArgs {
       epoch: 0,
       fence: false,
       version: 0,
+      returned: None,
     }
   }
 }
@@ -11906,6 +11976,10 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> RailsRequestBuilder<'a, 'b, A
     self.fbb_.push_slot::<u64>(RailsRequest::VT_VERSION, version, 0);
   }
   #[inline]
+  pub fn add_returned(&mut self, returned: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u64>>) {
+    self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(RailsRequest::VT_RETURNED, returned);
+  }
+  #[inline]
   pub fn new(_fbb: &'b mut ::flatbuffers::FlatBufferBuilder<'a, A>) -> RailsRequestBuilder<'a, 'b, A> {
     let start = _fbb.start_table();
     RailsRequestBuilder {
@@ -11926,6 +12000,7 @@ impl ::core::fmt::Debug for RailsRequest<'_> {
       ds.field("epoch", &self.epoch());
       ds.field("fence", &self.fence());
       ds.field("version", &self.version());
+      ds.field("returned", &self.returned());
       ds.finish()
   }
 }
@@ -12130,7 +12205,7 @@ impl<'a> Region<'a> {
   }
 
 
-  /// Identity of the segment, or number of the buffer's registration.
+  /// Identity of the segment or of the disk whose stage it is, or number of the buffer's registration.
   #[inline]
   pub fn segment_high(&self) -> u64 {
     // Safety:

@@ -19,7 +19,7 @@ fn request(body: &[u8]) -> bool {
     let Ok(request) = decode_request(body) else {
         return false;
     };
-    let again = decode_request(&encode_request(request)[HEADER_BYTES..]);
+    let again = decode_request(&encode_request(&request)[HEADER_BYTES..]);
     assert_eq!(again.ok(), Some(request));
     true
 }

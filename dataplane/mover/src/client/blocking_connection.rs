@@ -284,7 +284,7 @@ impl BlockingConnection {
             && let Some(slice) = slices.under_way.pop_front()
         {
             let mut counted = self.counted(&slice, call);
-            counted.server = reply.times;
+            counted.take_reply(&reply);
             if reply.payload_bytes > 0 {
                 let took = self.own_waits.arrival(counted.ended.saturating_sub(self.answered));
                 counted.arrived = (reply.payload_bytes, took);

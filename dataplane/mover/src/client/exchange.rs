@@ -68,6 +68,9 @@ impl Exchange {
             kind => return Err(refusal(kind, body)),
         };
         arriving.consume();
+        if reply.staged.is_some() && slice.reader().is_none() {
+            return Err(invalid_text("Places instead of the bytes that were asked for"));
+        }
         let wanted: u64 = readable(slice, &reply).map(|(_, bytes)| bytes).sum();
         if reply.payload_bytes != wanted {
             return Err(invalid_text("Another number of bytes than was asked for"));
@@ -91,7 +94,7 @@ pub(super) fn incoming<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item
 
 /// The pieces of a read whose bytes come, and how many bytes each has.
 fn readable<S: Slice>(slice: &S, reply: &Reply) -> impl Iterator<Item = (usize, u64)> {
-    let reads = slice.header().direction == Direction::Read;
+    let reads = slice.header().direction == Direction::Read && reply.staged.is_none();
     let pieces = slice.pieces().map(|piece| piece.bytes()).enumerate();
     let granted = pieces.zip(&reply.status);
     granted.filter(move |(_, status)| reads && **status == Status::Ok).map(|(piece, _)| piece)

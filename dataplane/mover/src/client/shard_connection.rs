@@ -107,7 +107,7 @@ impl<E: Environment> ShardConnection<E> {
         let outcome = within(environment, left, &stream, talk).await;
         open.link.end_wait();
         let now = environment.now();
-        let counted = Counted {
+        let mut counted = Counted {
             queued: begun.saturating_sub(terms.submitted),
             took: now.saturating_sub(begun),
             ended: now,
@@ -117,11 +117,11 @@ impl<E: Environment> ShardConnection<E> {
             Ok((reply, answered)) => {
                 debug_assert_eq!(reply.status.len(), slice.pieces().len());
                 debug_assert_eq!(open.exchange.unanswered(), 0, "one at a time");
-                let arrived = match reply.payload_bytes {
-                    0 => (0, Duration::ZERO),
-                    bytes => (bytes, now.saturating_sub(answered)),
-                };
-                Counted { server: reply.times, arrived, ..counted }.record();
+                counted.take_reply(&reply);
+                if reply.payload_bytes > 0 {
+                    counted.arrived = (reply.payload_bytes, now.saturating_sub(answered));
+                }
+                counted.record();
                 open.link.look(stream.socket());
                 let counters = open.counters.clone();
                 self.open = Some(open);

@@ -14,6 +14,7 @@ use super::verdict::{Verdict, codes, judge, lend_last, place_early, settle};
 use crate::limits::{
     BODY_BYTES_MAX, DISCARD_BYTES, EARLY_BYTES_MAX, PAYLOAD_DEADLINE, PIECES_MAX, REQUEST_BYTES_MAX,
 };
+use crate::reply::StagedPlaces;
 use crate::server_times::ServerTimes;
 use crate::stats::Served;
 use crate::wire::{
@@ -24,7 +25,7 @@ use perigee_port::{Connection, Frames, greet};
 use perigee_schemas::frame::{HEADER_BYTES, MessageKind};
 use perigee_schemas::trace::TraceContext;
 use perigee_schemas::{Direction, Status};
-use perigee_shard::{Environment, Message, Stream, within};
+use perigee_shard::{Environment, Guard as KeptMemory, Message, Stream, within};
 use std::io;
 use std::time::Duration;
 
@@ -35,6 +36,12 @@ struct Spent {
     begun: Duration,
     /// Reading its bytes from a disk.
     disk: Duration,
+}
+
+/// Bytes that a reader fetches by itself.
+struct StagedReply {
+    reader: u64,
+    places: StagedPlaces,
 }
 
 struct Conversation<'a, E: Environment, O: MemoryOwner> {
@@ -148,17 +155,21 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
             false => Duration::ZERO,
         };
         let mut verdicts = judge(self.service, request);
-        let disk = self.fetch(request, &mut verdicts).await;
+        let (disk, kept) = self.fetch(request, &mut verdicts).await;
         debug_assert_eq!(verdicts.len(), request.pieces.len(), "one verdict per piece");
         let memory = verdicts.iter().flatten().map(GrantedRange::memory);
         self.connection.state.uses(memory);
         let refused = verdicts.iter().filter(|verdict| verdict.is_err()).count();
-        let bytes = request.bytes();
+        let staged = self.stage(request, &verdicts, kept);
+        let bytes = if staged.is_some() { 0 } else { request.bytes() };
         self.connection.state.counters.served(bytes, refused);
         let spent = Spent { waited, begun, disk };
-        let served = match request.direction {
-            Direction::Read => self.serve_read(number, request, &mut verdicts, spent).await,
-            Direction::Write => self.serve_write(number, request, &mut verdicts, spent).await,
+        let served = match (request.direction, staged) {
+            (Direction::Read, Some(staged)) => {
+                self.serve_staged(number, &verdicts, &staged, spent).await
+            }
+            (Direction::Read, None) => self.serve_read(number, request, &mut verdicts, spent).await,
+            (Direction::Write, _) => self.serve_write(number, request, &mut verdicts, spent).await,
         };
         let now = self.connection.environment().now();
         let counted = Served {
@@ -173,10 +184,15 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
         served.map(drop)
     }
 
-    /// Has pieces fetched that do not lie in memory. Returns how long that took.
-    async fn fetch(&self, request: &MoveRequest, verdicts: &mut Vec<Verdict>) -> Duration {
+    /// Has pieces fetched that do not lie in memory. Returns how long that took, and what keeps
+    /// them for a reader.
+    async fn fetch(
+        &self,
+        request: &MoveRequest,
+        verdicts: &mut Vec<Verdict>,
+    ) -> (Duration, Option<KeptMemory>) {
         if !matches!(verdicts.first(), Some(Err(Status::SegmentNotFound))) {
-            return Duration::ZERO;
+            return (Duration::ZERO, None);
         }
         let environment = self.connection.environment();
         let begun = environment.now();
@@ -185,13 +201,49 @@ impl<E: Environment, O: MemoryOwner> Conversation<'_, E, O> {
             direction: request.direction,
             pieces: &request.pieces,
             guards: &request.guards,
+            is_of_reader: request.reader.is_some(),
         };
         let fetched = self.service.owner.fetch(environment, &wanted).await;
-        if let Some(fetched) = fetched {
-            debug_assert_eq!(fetched.len(), verdicts.len(), "one verdict per piece");
-            *verdicts = fetched;
+        let kept = fetched.and_then(|fetched| {
+            debug_assert_eq!(fetched.ranges.len(), verdicts.len(), "one verdict per piece");
+            *verdicts = fetched.ranges;
+            fetched.kept
+        });
+        (environment.now().saturating_sub(begun), kept)
+    }
+
+    /// Keeps what was fetched for the reader that has asked; `None` if the bytes are to be sent.
+    fn stage(
+        &self,
+        request: &MoveRequest,
+        verdicts: &[Verdict],
+        kept: Option<KeptMemory>,
+    ) -> Option<StagedReply> {
+        let (reader, kept) = (request.reader?, kept?);
+        let place = |range: &GrantedRange| range.host() as u64;
+        let ranges: Vec<_> =
+            verdicts.iter().flatten().map(|range| (place(range), range.bytes())).collect();
+        let now = self.connection.environment().now();
+        let ticket = self.session.keep_for(reader, &ranges, kept, now)?;
+        let addresses = verdicts.iter().map(|verdict| verdict.as_ref().map_or(0, place)).collect();
+        Some(StagedReply { reader, places: StagedPlaces { ticket, addresses } })
+    }
+
+    async fn serve_staged(
+        &mut self,
+        number: u64,
+        verdicts: &[Verdict],
+        staged: &StagedReply,
+        spent: Spent,
+    ) -> io::Result<Option<ServerTimes>> {
+        let mut frame = Vec::with_capacity(128);
+        let times = self.times(spent, Duration::ZERO);
+        self.encoder.staged_reply(&mut frame, number, &codes(verdicts), &staged.places, times);
+        let sent = self.send(frame, Message::new()).await;
+        if sent.is_err() {
+            self.session.take_back(staged.reader, staged.places.ticket);
         }
-        environment.now().saturating_sub(begun)
+        sent.map(|()| times)
     }
 
     async fn serve_read(

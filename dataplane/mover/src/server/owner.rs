@@ -7,7 +7,7 @@ use super::session::ConnectionState;
 use crate::scope::Scope;
 use crate::wire::{Guard, Piece};
 use perigee_schemas::{Direction, Status};
-use perigee_shard::Environment;
+use perigee_shard::{Environment, Guard as KeptMemory};
 use std::future::Future;
 
 /// A piece that a peer asks for.
@@ -34,6 +34,17 @@ pub struct FetchRequest<'a> {
     pub pieces: &'a [Piece],
     /// The word of each piece that must have its value; none, or one per piece.
     pub guards: &'a [Guard],
+    /// Whether the peer can read by itself what is kept for it.
+    pub is_of_reader: bool,
+}
+
+/// What an owner has brought.
+#[derive(Debug)]
+pub struct FetchedPieces {
+    /// A verdict on each piece.
+    pub ranges: Vec<Result<GrantedRange, Status>>,
+    /// Keeps all of them for a peer that reads them by itself, if it may.
+    pub kept: Option<KeptMemory>,
 }
 
 /// Memory of this process that peers may read and write.
@@ -54,7 +65,7 @@ pub trait MemoryOwner: Send + Sync + 'static {
         &self,
         environment: &E,
         request: &FetchRequest<'_>,
-    ) -> impl Future<Output = Option<Vec<Result<GrantedRange, Status>>>> {
+    ) -> impl Future<Output = Option<FetchedPieces>> {
         let _ = (environment, request);
         std::future::ready(None)
     }

@@ -4,7 +4,7 @@
 use crate::stats::CounterTable;
 use perigee_schemas::Identity;
 use perigee_schemas::frame::MessageKind;
-use perigee_shard::Environment;
+use perigee_shard::{Environment, Guard as KeptMemory};
 use std::fmt::Debug;
 use std::future::Future;
 use std::io;
@@ -33,6 +33,24 @@ pub trait ConnectionState: 'static {
     /// Longest that the peer may be silent between two frames; `None` for as long as it likes.
     fn silence(&self) -> Option<Duration> {
         None
+    }
+
+    /// Keeps ranges of this process's memory, each first byte and length, for the rails of `reader`
+    /// from `now` on. The ticket that ends it; `None` if that run of rails reads none of them.
+    fn keep_for(
+        &self,
+        reader: u64,
+        ranges: &[(u64, u64)],
+        kept: KeptMemory,
+        now: Duration,
+    ) -> Option<u64> {
+        let _ = (reader, ranges, kept, now);
+        None
+    }
+
+    /// Ends what the answer of that ticket did not tell anyone.
+    fn take_back(&self, reader: u64, ticket: u64) {
+        let _ = (reader, ticket);
     }
 
     /// The whole frame that answers a frame of another kind than a move.

@@ -2,6 +2,7 @@
 //! Invariant: what is recorded here is recorded nowhere else.
 
 use crate::error::PeerError;
+use crate::reply::Reply;
 use crate::server_times::ServerTimes;
 use crate::slice::Slice;
 use perigee_activity::{
@@ -52,6 +53,15 @@ impl<'a> CountedExchange<'a> {
             arrived: (0, Duration::ZERO),
             traced: slice.traced(),
             tenant: slice.tenant(),
+        }
+    }
+
+    /// Takes over what the answer says of it. What is read from where it was staged is counted
+    /// there.
+    pub(crate) fn take_reply(&mut self, reply: &Reply) {
+        self.server = reply.times;
+        if reply.staged.is_some() {
+            self.bytes = 0;
         }
     }
 

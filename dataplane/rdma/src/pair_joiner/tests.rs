@@ -147,6 +147,31 @@ fn a_late_write_of_a_client_whose_connection_is_gone_never_lands() {
 }
 
 #[test]
+fn what_a_client_may_still_read_stays_until_its_queue_pairs_are_down() {
+    let world = world();
+    let World { client, owner, .. } = &world;
+    client.fill(1);
+    assert_eq!(client.write_to(owner).wait(LONG), Some(Ok(())));
+    let (epoch, kept) = (client.epoch(), Arc::new(()));
+    assert!(world.joiner.tickets_of(epoch ^ 1).is_none(), "only who has a connection is a reader");
+    let tickets = world.joiner.tickets_of(epoch).unwrap();
+    tickets.issue(kept.clone(), monotonic()).unwrap();
+    drop(tickets);
+    world.network.faults("client", "sw0").unwrap().delay(Duration::from_secs(2));
+    let late = client.write_to(owner);
+    drop(world.line.0.lock().unwrap().take());
+    assert!(world.joiner.tickets_of(epoch).is_none());
+    let end = Instant::now() + LONG;
+    while Arc::strong_count(&kept) > 1 {
+        assert!(Instant::now() < end, "it is never given back");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    owner.fill(9);
+    assert!(late.wait(LONG).unwrap().is_err(), "the queue pairs are down");
+    assert!(owner.bytes().iter().all(|byte| *byte == 9));
+}
+
+#[test]
 fn an_offer_that_outlived_its_connection_is_refused() {
     let world = world();
     let World { client, owner, .. } = &world;

@@ -48,6 +48,15 @@ fn rails_and_regions_round_trip() {
 }
 
 #[test]
+fn requests_round_trip_with_and_without_tickets() {
+    for returned in [Vec::new(), vec![3, u64::MAX]] {
+        let request = RailsRequest { epoch: 5, fence: true, version: 9, returned };
+        let frame = encode_request(&request);
+        assert_eq!(decode_request(&frame[HEADER_BYTES..]).unwrap(), request);
+    }
+}
+
+#[test]
 fn regions_that_do_not_fit_are_left_out_rather_than_sent_in_an_oversized_frame() {
     let region = RegionDescriptor {
         epoch: 1,

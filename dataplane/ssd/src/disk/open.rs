@@ -26,8 +26,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The door of a disk, what any thread sees of it, what it is, and what was found on it.
-pub(super) type Opened = (Arc<dyn Door>, Arc<DiskCells>, DiskSpec, Vec<Survivor>);
+/// What any thread has of a disk.
+pub(super) type DiskParts = (Arc<dyn Door>, Arc<DiskCells>, Arc<StagePool>);
+/// The same, what the disk is, and what was found on it.
+pub(super) type Opened = (DiskParts, DiskSpec, Vec<Survivor>);
 
 pub(super) async fn open<E: Environment>(
     environment: &E,
@@ -134,7 +136,7 @@ fn begin<E: Environment>(
         if folder.direct { "" } else { "; its file system takes no O_DIRECT, so the page cache is used" }
     );
     let heard = (options.on_event.clone(), options.promotes.clone());
-    let driver = DiskDriver::new(environment, folder, (log, key), stages, heard);
+    let driver = DiskDriver::new(environment, folder, (log, key), stages.clone(), heard);
     let cells: Arc<DiskCells> = driver.cells.clone();
     let name = environment.keep(driver.clone());
     environment.spawn(driver.clone().watch());
@@ -147,7 +149,7 @@ fn begin<E: Environment>(
         closing.into_iter().flatten().for_each(|promise| promise.give(()));
     });
     let door = Arc::new(ShardDoor { mailbox: environment.mailbox().clone(), driver: name });
-    (door, cells, spec, survivors)
+    ((door, cells, stages), spec, survivors)
 }
 
 /// What the file system of a folder has for its disk.

@@ -14,6 +14,7 @@ mod membership;
 mod ports;
 mod rails;
 mod restart;
+mod staged;
 mod tasks;
 mod tenants;
 mod tier;

@@ -13,18 +13,23 @@ use perigee_verbs::software::{Clock, DevicePlan, SoftwareNetwork};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const DEVICES: [&str; 2] = ["sw0", "sw1"];
+pub(crate) const DEVICES: [&str; 2] = ["sw0", "sw1"];
 
 /// How a client that asks for RDMA joins.
-fn wishing_rails(cluster: &Cluster, segment_bytes: u64) -> StoreConfig {
+pub(crate) fn wishing_rails(cluster: &Cluster, segment_bytes: u64) -> StoreConfig {
     StoreConfig { protocol: "rdma".to_owned(), ..config(cluster, ANY, segment_bytes) }
 }
 
 fn store(cluster: &Cluster, network: &SoftwareNetwork, host: &str, segment_bytes: u64) -> Store {
+    open_on(network, host, wishing_rails(cluster, segment_bytes))
+}
+
+/// A client on a host of the fabric.
+pub(crate) fn open_on(network: &SoftwareNetwork, host: &str, config: StoreConfig) -> Store {
     let mut environment = environment(false);
     let plans = DEVICES.map(DevicePlan::new);
     environment.fabric = Some(GivenFabric(network.host(host, &plans).unwrap()));
-    Store::open_with(wishing_rails(cluster, segment_bytes), &environment).unwrap()
+    Store::open_with(config, &environment).unwrap()
 }
 
 /// A client of rails that works with a device's memory.

@@ -122,7 +122,7 @@ fn an_owner_reads_its_own_disk_without_a_connection_and_others_over_tcp() {
 }
 
 /// Reads objects in one call, one after the other into the result.
-fn get_all(store: &Store, numbers: &[usize]) -> Vec<u8> {
+pub(crate) fn get_all(store: &Store, numbers: &[usize]) -> Vec<u8> {
     let mut memory = vec![0; numbers.len() * OBJECT_BYTES];
     let keys: Vec<String> = numbers.iter().map(|number| key(*number)).collect();
     let room = memory.chunks_mut(OBJECT_BYTES);

@@ -1,6 +1,7 @@
 //! A batch of jobs in flight: what the caller waits for and the shards report to.
 
 use super::part::Part;
+use super::staged::StagedSlice;
 use crate::error::TransferError;
 use perigee_activity::{Request, current_request};
 use perigee_memory::crc32c_combine;
@@ -16,6 +17,8 @@ pub(crate) struct JobBatch {
     pending: AtomicUsize,
     canceled: AtomicBool,
     jobs: Mutex<Vec<JobOutcome>>,
+    /// What owners have staged, and the caller has not taken yet.
+    staged: Mutex<Vec<StagedSlice>>,
     caller: Thread,
     /// What this thread works at.
     traced: Option<Arc<Request>>,
@@ -39,6 +42,7 @@ impl JobBatch {
             pending: AtomicUsize::new(slices),
             canceled: AtomicBool::new(false),
             jobs: Mutex::new(parts_per_job.iter().map(outcome).collect()),
+            staged: Mutex::default(),
             caller: std::thread::current(),
             traced: current_request(),
             tenant: Arc::clone(tenant),
@@ -81,6 +85,17 @@ impl JobBatch {
         if pending == 1 {
             self.caller.unpark();
         }
+    }
+
+    /// An owner has staged what a slice has asked for; to be called before the slice reports.
+    pub(crate) fn hand_over(&self, staged: StagedSlice) {
+        self.staged.lock().unwrap_or_else(PoisonError::into_inner).push(staged);
+        self.caller.unpark();
+    }
+
+    /// What was staged since the last call.
+    pub(crate) fn take_staged(&self) -> Vec<StagedSlice> {
+        std::mem::take(&mut *self.staged.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for all slices; returns each job's checksum. A running shard ends every slice within

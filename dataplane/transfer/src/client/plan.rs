@@ -11,6 +11,7 @@ use crate::limits::{
 use crate::place::ReplicaAddress;
 use perigee_memory::ByteRangeMut;
 use perigee_mover::{Guard, PIECES_MAX, Piece};
+use perigee_rdma::Rdma;
 use perigee_schemas::Direction;
 use perigee_schemas::extent::{
     BLOCK_BYTES, checksum_count, footer_bytes, footer_offset, generation_offset,
@@ -83,6 +84,12 @@ impl SlicePlan {
             slice.join(batch.clone());
         }
         Self { batch, slices }
+    }
+
+    /// The owners may stage what is read, which is read over these rails then.
+    pub(crate) fn read_over(mut self, rdma: &Arc<Rdma>) -> Self {
+        self.slices.iter_mut().for_each(|slice| slice.read_over(rdma));
+        self
     }
 }
 

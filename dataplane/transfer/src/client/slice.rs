@@ -2,6 +2,7 @@
 
 use super::batch::JobBatch;
 use super::part::Part;
+use super::staged::{StageTicket, StagedPart, StagedSlice};
 use super::trailer::Trailer;
 use crate::error::TransferError;
 use crate::extent::footer;
@@ -12,9 +13,12 @@ use perigee_memory::limits::BLOCK_BYTES;
 use perigee_mover::{
     BatchState, Exchanged, Guard, PeerError, Piece, Reply, Scope, Slice, SliceHeader,
 };
+use perigee_rdma::{Rdma, TICKET_LIFE};
 use perigee_schemas::{Direction, Identity, Status};
+use perigee_shard::monotonic;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One range of the segment, and the local memory that belongs to it.
 #[derive(Clone, Debug)]
@@ -39,6 +43,10 @@ pub(crate) struct ObjectSlice {
     /// CRC-32C of each part of a write, and its trailer, once it is prepared.
     sums: Vec<u32>,
     trailers: Vec<Box<[u8]>>,
+    /// Over which what its owner stages is read; the caller sums what was read.
+    reader: Option<Arc<Rdma>>,
+    /// When the owner was asked, or a moment before.
+    asked: Duration,
     batch: Option<Arc<JobBatch>>,
 }
 
@@ -53,6 +61,8 @@ impl ObjectSlice {
             parts: Vec::new(),
             sums: Vec::new(),
             trailers: Vec::new(),
+            reader: None,
+            asked: Duration::ZERO,
             batch: None,
         }
     }
@@ -61,6 +71,12 @@ impl ObjectSlice {
     pub(crate) fn join(&mut self, batch: Arc<JobBatch>) {
         debug_assert!(self.batch.is_none(), "one batch waits for it");
         self.batch = Some(batch);
+    }
+
+    /// Its owner may stage its bytes, which are read over these rails then.
+    pub(super) fn read_over(&mut self, rdma: &Arc<Rdma>) {
+        debug_assert_eq!(self.direction, Direction::Read);
+        self.reader = Some(rdma.clone());
     }
 
     /// A range of memory for a piece of a trailer, which gets its address when the trailer is made.
@@ -124,6 +140,7 @@ impl ObjectSlice {
         let mut status = reply.status[part.pieces.clone()].iter();
         match status.find(|status| **status != Status::Ok) {
             None if self.direction == Direction::Write => Ok(self.sums[index]),
+            None if self.reader.is_some() => Ok(0),
             None => Ok(self.checksum(part, &mut Vec::new())),
             Some(Status::InvalidReplica) => Err(TransferError::Stale),
             Some(status) => Err(TransferError::Peer(PeerError::Refused {
@@ -131,6 +148,26 @@ impl ObjectSlice {
                 status: *status,
             })),
         }
+    }
+
+    /// What the owner has staged of it.
+    fn staged(&self, reply: &Reply) -> Option<StagedSlice> {
+        let (rdma, places) = (self.reader.as_ref()?, reply.staged.as_ref()?);
+        // A read has one piece for each part.
+        let granted = self.parts.iter().filter(|part| {
+            reply.status[part.pieces.clone()].iter().all(|status| *status == Status::Ok)
+        });
+        let parts = granted.map(|part| StagedPart {
+            job: part.job,
+            address: places.addresses[part.pieces.start],
+            bytes: part.bytes,
+            memory: self.memory[part.memory.clone()].to_vec(),
+        });
+        Some(StagedSlice {
+            parts: parts.collect(),
+            until: self.asked + TICKET_LIFE,
+            _ticket: StageTicket::new(rdma, &self.endpoint, places.ticket),
+        })
     }
 
     fn fail_in_place(&mut self, error: &TransferError) {
@@ -173,7 +210,14 @@ unsafe impl Slice for ObjectSlice {
             (0..self.parts.len()).for_each(|part| self.seal(part, &mut blocks));
             debug_assert_eq!(self.sums.len(), self.parts.len());
         }
+        if self.reader.is_some() {
+            self.asked = monotonic();
+        }
         Ok(())
+    }
+
+    fn reader(&self) -> Option<u64> {
+        self.reader.as_ref().map(|rdma| rdma.engine().epoch())
     }
 
     fn batch_state(&self) -> BatchState {
@@ -195,11 +239,13 @@ unsafe impl Slice for ObjectSlice {
     /// What was read is summed while it is still in the cache.
     fn settle(mut self, reply: &Reply, exchanged: &Exchanged<'_>) {
         assert_eq!(reply.status.len(), self.pieces.len(), "a status for each piece");
+        let staged = self.staged(reply);
         let parts = self.parts.iter().enumerate();
         let verdicts: Vec<_> =
             parts.map(|part| self.verdict(part, reply, exchanged.peer)).collect();
         let parts = std::mem::take(&mut self.parts);
         if let Some(batch) = self.batch.take() {
+            staged.into_iter().for_each(|staged| batch.hand_over(staged));
             batch.report(parts.into_iter().zip(verdicts));
         }
     }

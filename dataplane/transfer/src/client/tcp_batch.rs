@@ -4,6 +4,7 @@
 use super::batch::JobBatch;
 use super::plan::SlicePlan;
 use super::slice::ObjectSlice;
+use super::staged::StagedSlice;
 use super::{TcpClient, suits_the_caller, terms};
 use crate::error::TransferError;
 use perigee_mover::Terms;
@@ -50,6 +51,35 @@ impl TcpBatch {
         Self { under_way: None, to_do: None, refused: vec![Err(error.clone()); jobs] }
     }
 
+    /// Moves what is left to the calling thread.
+    pub(crate) fn move_here(&mut self) {
+        if let Some((_, tcp)) = &self.under_way
+            && let Some((slices, terms)) = self.to_do.take()
+        {
+            tcp.move_here(slices, terms);
+        }
+    }
+
+    /// Whether every slice has been answered.
+    pub(crate) fn is_over(&self) -> bool {
+        self.to_do.is_none() && self.under_way.as_ref().is_none_or(|(batch, _)| batch.is_over())
+    }
+
+    /// What owners have staged since the last call.
+    pub(crate) fn take_staged(&self) -> Vec<StagedSlice> {
+        self.under_way.as_ref().map(|(batch, _)| batch.take_staged()).unwrap_or_default()
+    }
+
+    /// Says so in the log if a shard takes no jobs.
+    pub(crate) fn complain_if_stalled(&self) {
+        self.under_way.iter().for_each(|(_, tcp)| tcp.complain_if_stalled());
+    }
+
+    /// Breaks off what is under way.
+    pub(crate) fn cancel(&self) {
+        self.under_way.iter().for_each(|(batch, tcp)| tcp.cancel(batch));
+    }
+
     /// The CRC-32C of each job that was moved.
     pub(crate) fn wait(mut self) -> ChecksumResults {
         let moved = self.end();
@@ -57,10 +87,8 @@ impl TcpBatch {
     }
 
     fn end(&mut self) -> Option<ChecksumResults> {
+        self.move_here();
         let (batch, tcp) = self.under_way.take()?;
-        if let Some((slices, terms)) = self.to_do.take() {
-            tcp.move_here(slices, terms);
-        }
         Some(batch.wait(|| tcp.complain_if_stalled(), || tcp.cancel(&batch)))
     }
 }

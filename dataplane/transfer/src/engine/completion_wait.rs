@@ -51,7 +51,7 @@ impl CompletionWait {
         };
         let mut patience = SpinWait::for_device(STALL_CHECK);
         let mut wait = BatchWait::default();
-        while self.left.load(Ordering::Acquire) > 0 {
+        while !self.is_over() {
             if !patience.watch_on() {
                 std::thread::park_timeout(wait.step());
                 wait.look(complain, &cancel);
@@ -59,6 +59,11 @@ impl CompletionWait {
         }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *failures)
+    }
+
+    /// Whether all requests are over.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
     }
 }
 

@@ -73,7 +73,7 @@ impl RailJobs {
             let name = job.place.segment.endpoint.as_str();
             let endpoint = endpoints.entry(name).or_insert_with(|| Arc::<str>::from(name));
             let in_memory = job.place.is_in_memory();
-            let route = in_memory.then(|| route(rdma, endpoint, job)).flatten();
+            let route = in_memory.then(|| RailRoute::to(rdma, endpoint, job)).flatten();
             let prepared = route.and_then(|to| RailJob::new(rdma, &mut loan, (index, job), to));
             match prepared {
                 Some(prepared) => jobs.push(prepared),
@@ -210,14 +210,6 @@ impl Drop for RailJobs {
     }
 }
 
-/// The rails to the segment of a job. If nothing is known of its owner, the owner is asked in the
-/// background.
-fn route(rdma: &Rdma, endpoint: &Arc<str>, job: &FarJob) -> Option<RailRoute> {
-    let rails = rdma.rails_of(endpoint)?;
-    let region = rails.segment(job.place.segment.id)?.clone();
-    Some(RailRoute { endpoint: endpoint.clone(), rails, region })
-}
-
 /// Groups jobs by their peers.
 fn by_peer(jobs: &[RailJob]) -> Vec<Vec<usize>> {
     let mut of_endpoint: HashMap<&str, usize> = HashMap::new();
@@ -233,7 +225,7 @@ fn by_peer(jobs: &[RailJob]) -> Vec<Vec<usize>> {
 }
 
 /// Whether other transfers with the peer are likely to fail as well.
-fn is_of_peer(error: &RailError) -> bool {
+pub(super) fn is_of_peer(error: &RailError) -> bool {
     !matches!(
         error,
         RailError::LocalMemory { .. }

@@ -255,7 +255,7 @@ impl RailJob {
 const GENERATION_BYTES: u64 = 8;
 
 /// The registrations of all ranges, if each has one.
-fn registered(
+pub(super) fn registered(
     rdma: &Rdma,
     memory: &[ByteRangeMut],
 ) -> Option<Vec<(Arc<Registration>, ByteRangeMut)>> {

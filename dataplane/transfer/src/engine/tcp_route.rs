@@ -4,6 +4,7 @@
 use crate::client::tcp_batch::TcpBatch;
 use crate::client::{FarJob, SlicePlan, TcpClient, TcpOptions};
 use crate::error::TransferError;
+use perigee_rdma::Rdma;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -39,11 +40,20 @@ impl TcpRoute {
 
     /// Begins to move jobs.
     pub(super) fn begin(&self, jobs: &[FarJob]) -> TcpBatch {
+        self.submit(jobs, |plan| plan)
+    }
+
+    /// Begins to ask for what owners may stage, to be read over these rails then.
+    pub(super) fn begin_staged(&self, jobs: &[FarJob], rdma: &Arc<Rdma>) -> TcpBatch {
+        self.submit(jobs, |plan| plan.read_over(rdma))
+    }
+
+    fn submit(&self, jobs: &[FarJob], with: impl FnOnce(SlicePlan) -> SlicePlan) -> TcpBatch {
         if jobs.is_empty() {
             return TcpBatch::default();
         }
         match self.started() {
-            Ok(tcp) => tcp.submit(SlicePlan::new(jobs, &self.options.tenant)),
+            Ok(tcp) => tcp.submit(with(SlicePlan::new(jobs, &self.options.tenant))),
             Err(error) => TcpBatch::refused(&error, jobs.len()),
         }
     }

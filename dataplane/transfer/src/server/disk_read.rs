@@ -4,16 +4,15 @@
 
 use crate::disk_piece::disk_piece;
 use crate::limits::DISK_READ_DEADLINE;
-use perigee_mover::{FetchRequest, GrantedRange};
+use perigee_mover::{FetchRequest, FetchedPieces, GrantedRange};
 use perigee_schemas::Status;
-use perigee_shard::Environment;
-use perigee_ssd::{Disk, DiskPiece, ReadError, StagedBytes};
-
-type Fetched = Vec<Result<GrantedRange, Status>>;
+use perigee_shard::{Environment, Guard};
+use perigee_ssd::{Disk, DiskPiece, ReadError, StageHold, StagedBytes};
+use std::sync::Arc;
 
 /// The same refusal for each piece.
-pub(super) fn refused(request: &FetchRequest<'_>, status: Status) -> Fetched {
-    request.pieces.iter().map(|_| Err(status)).collect()
+pub(super) fn refused(request: &FetchRequest<'_>, status: Status) -> FetchedPieces {
+    FetchedPieces { ranges: request.pieces.iter().map(|_| Err(status)).collect(), kept: None }
 }
 
 /// Reads all pieces of a request at once.
@@ -21,7 +20,7 @@ pub(super) async fn read_disk<E: Environment>(
     environment: &E,
     disk: &Disk,
     request: &FetchRequest<'_>,
-) -> Fetched {
+) -> FetchedPieces {
     let pieces: Option<Vec<DiskPiece>> = request
         .pieces
         .iter()
@@ -32,7 +31,12 @@ pub(super) async fn read_disk<E: Environment>(
         return refused(request, Status::InvalidParams);
     };
     match disk.read(pieces).within(environment, DISK_READ_DEADLINE).await {
-        Ok(read) => read.into_iter().map(granted).collect(),
+        Ok(read) => {
+            let hold = || StageHold::of(read.iter().flatten());
+            let hold = request.is_of_reader.then(hold).flatten();
+            let kept = hold.map(|hold| Arc::new(hold) as Guard);
+            FetchedPieces { ranges: read.into_iter().map(granted).collect(), kept }
+        }
         Err(error) => {
             tracing::debug!(%error, "A disk has not read what a peer asked for");
             refused(request, Status::TransferFail)

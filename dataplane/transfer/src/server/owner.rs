@@ -6,7 +6,9 @@ use super::disk_read::{read_disk, refused};
 use crate::segments::SegmentTable;
 use perigee_memory::Segment;
 use perigee_memory::segment::Exhausted;
-use perigee_mover::{FetchRequest, GrantedRange, Guard, MemoryOwner, PieceRequest, Scope};
+use perigee_mover::{
+    FetchRequest, FetchedPieces, GrantedRange, Guard, MemoryOwner, PieceRequest, Scope,
+};
 use perigee_rdma::PeerSession;
 use perigee_schemas::extent::GENERATION_BYTES;
 use perigee_schemas::{Direction, Status};
@@ -45,7 +47,7 @@ impl MemoryOwner for SegmentTable {
         &self,
         environment: &E,
         request: &FetchRequest<'_>,
-    ) -> Option<Vec<Result<GrantedRange, Status>>> {
+    ) -> Option<FetchedPieces> {
         let Scope::Segment(id) = request.scope else {
             return None;
         };
