@@ -4,7 +4,7 @@
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use perigee_metrics::{BuildInfo, Samples};
-use perigee_schemas::Status;
+use perigee_schemas::{SegmentKind, Status};
 use perigee_store::{
     CallerRange, GetRequest, PutRequest, RangeRequest, ReplicateConfig, Store, StoreConfig,
     StoreEnvironment,
@@ -12,8 +12,10 @@ use perigee_store::{
 use perigee_tests::cluster::{Master, NODE, node_flags};
 use perigee_tests::network::free_ports;
 use perigee_tests::program::Program;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(120);
 const SEGMENT_BYTES: &str = "192mb";
@@ -33,8 +35,18 @@ fn devices() -> Option<Vec<String>> {
 }
 
 fn start_node(master: &Master, devices: &[String]) -> Program {
+    start_node_with(master, devices, SEGMENT_BYTES, &[])
+}
+
+fn start_node_with(
+    master: &Master,
+    devices: &[String],
+    segment_bytes: &str,
+    more: &[String],
+) -> Program {
     let [port] = free_ports();
-    let mut flags = node_flags(master, port, SEGMENT_BYTES);
+    let mut flags = node_flags(master, port, segment_bytes);
+    flags.extend_from_slice(more);
     flags.retain(|flag| !flag.starts_with("--protocol"));
     flags.push("--protocol=rdma".to_owned());
     flags.push(format!("--device_names={}", devices.join(",")));
@@ -45,6 +57,10 @@ fn start_node(master: &Master, devices: &[String]) -> Program {
 }
 
 fn open(master: &Master, devices: &[String]) -> Store {
+    open_at(master.address(), devices)
+}
+
+fn open_at(master_server_address: String, devices: &[String]) -> Store {
     let config = StoreConfig {
         local_hostname: "127.0.0.1".to_owned(),
         metadata_server: "P2PHANDSHAKE".to_owned(),
@@ -52,7 +68,7 @@ fn open(master: &Master, devices: &[String]) -> Store {
         local_buffer_bytes: 1 << 20,
         protocol: "rdma".to_owned(),
         device_name: devices.join(","),
-        master_server_address: master.address(),
+        master_server_address,
         tenant_id: "default".to_owned(),
         http_port: None,
         disks: None,
@@ -187,5 +203,117 @@ fn objects_go_over_rdma_and_over_tcp_where_the_rails_are_cut() {
     rail("join", 2);
     rail("join", 3);
     until_moved(&store, "rdma", "mended");
+    store.close();
+}
+
+/// Nothing leaves memory without a copy.
+const AT_EVICTION: [&str; 5] = [
+    "--rpc_shards=2",
+    "--enable_offload",
+    "--offload_on_evict",
+    "--offload_force_evict=false",
+    "--default_kv_lease_ttl=50",
+];
+const DISK_OBJECT_BYTES: usize = 256 << 10;
+/// Some three times what the node's memory holds.
+const DISK_OBJECTS: usize = 288;
+/// Objects of one call: less than a reader may hold of a stage.
+const DISK_GROUP: usize = 32;
+const KILLS: usize = 3;
+/// Names the master of a process that reads until it is killed.
+const READER: &str = "PERIGEE_TEST_READER";
+const READS_WELL: &str = "reads over RDMA";
+
+fn disk_object(number: usize) -> (String, Vec<u8>) {
+    (format!("disk-{number}"), pattern(number, DISK_OBJECT_BYTES))
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+fn is_only_on_disk(store: &Store, number: usize) -> bool {
+    let found = store.replicas(&[&disk_object(number).0]).remove(0).unwrap_or_default();
+    found.iter().map(|replica| replica.kind).eq([Some(SegmentKind::Disk)])
+}
+
+/// Reads objects in one call; whether all bytes came over RDMA and none over TCP.
+fn comes_over_rdma(store: &Store, objects: &[(String, Vec<u8>)]) -> bool {
+    let read = |route| moved(store, route)[1];
+    let before = [read("rdma"), read("tcp")];
+    get(store, objects);
+    let bytes: usize = objects.iter().map(|(_, bytes)| bytes.len()).sum();
+    [read("rdma") - before[0], read("tcp") - before[1]] == [bytes as u64, 0]
+}
+
+/// A process that reads objects of a disk over RDMA until it is killed.
+fn start_reader(master: &Master, devices: &[String], numbers: &[usize]) -> Child {
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    let mut reader = Command::new(std::env::current_exe().expect("its own path"))
+        .args(["--exact", "reads_a_disk_until_it_is_killed", "--ignored", "--nocapture"])
+        .env(READER, [master.address(), devices.join(","), numbers.join(",")].join(" "))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let said = BufReader::new(reader.stdout.take().expect("it was piped"));
+    let mut lines = said.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(READS_WELL)), "the reader ended");
+    reader
+}
+
+#[test]
+#[ignore = "a process of the test below"]
+#[expect(clippy::print_stdout, reason = "its parent waits for the line")]
+fn reads_a_disk_until_it_is_killed() {
+    let words = std::env::var(READER).unwrap_or_default();
+    let [address, devices, numbers] = words.split(' ').collect::<Vec<_>>()[..] else {
+        return;
+    };
+    let devices: Vec<String> = devices.split(',').map(str::to_owned).collect();
+    let store = open_at(address.to_owned(), &devices);
+    let numbers = numbers.split(',').map(|number| number.parse().expect("a number"));
+    let objects: Vec<_> = numbers.map(disk_object).collect();
+    until("a read over RDMA", || comes_over_rdma(&store, &objects));
+    println!("{READS_WELL}");
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
+        get(&store, &objects);
+    }
+}
+
+#[test]
+fn a_disk_is_read_over_rdma_also_after_readers_were_killed() {
+    let Some(devices) = devices() else {
+        return;
+    };
+    let (master, folder) = (Master::start(&AT_EVICTION), TempDir::new().expect("a folder"));
+    let path = format!("--ssd_offload_path={}", folder.path().display());
+    let more = ["--enable_offload".to_owned(), path];
+    let node = start_node_with(&master, &devices[..2], "24mb", &more);
+    until("the disk", || node.log().contains("The master knows what a disk has"));
+    let store = open(&master, &devices[2..4]);
+    for number in 0..DISK_OBJECTS {
+        let object = [disk_object(number)];
+        until("room for an object", || put(&store, &object) == [Status::Ok]);
+    }
+    let on_disk: Vec<_> = (0..DISK_OBJECTS).filter(|it| is_only_on_disk(&store, *it)).collect();
+    assert!(on_disk.len() > 2 * DISK_GROUP, "{} of {DISK_OBJECTS}", on_disk.len());
+    let objects: Vec<_> = on_disk[..DISK_GROUP].iter().copied().map(disk_object).collect();
+    until("a read over RDMA", || comes_over_rdma(&store, &objects));
+    let counted = packets(&devices[2..4])[1];
+    until("another one", || comes_over_rdma(&store, &objects));
+    // A packet carries 4096 bytes at most.
+    let carried = (packets(&devices[2..4])[1] - counted) * 4096;
+    assert!(carried >= (DISK_GROUP * DISK_OBJECT_BYTES) as u64, "{carried} bytes in packets");
+    for _ in 0..KILLS {
+        let mut reader = start_reader(&master, &devices[2..4], &on_disk[DISK_GROUP..]);
+        reader.kill().expect("it runs");
+        reader.wait().expect("it has ended");
+    }
+    until("a read over RDMA after kills", || comes_over_rdma(&store, &objects));
     store.close();
 }
