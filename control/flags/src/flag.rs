@@ -69,7 +69,8 @@ pub const ALLOW_UNBUILT: Flag = Flag::new(
     ValueKind::Bool,
     "false",
     "Start although a setting asks for a guarantee about data that is not built",
-);
+)
+.own();
 
 /// What this version does with a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +82,8 @@ pub enum FlagSupport {
     /// As [`FlagSupport::NotBuilt`], but it decides who owns or may read data: a value other than
     /// the default is refused, unless the flag [`ALLOW_UNBUILT`] is set.
     Guarantee(&'static str),
-    /// An older spelling; the note says what to use. A value other than the default gives a
-    /// warning.
+    /// An older spelling that keeps its effect; the note says what to use. A value other than the
+    /// default gives a warning.
     Deprecated(&'static str),
     /// Accepted without effect; the text says why none is needed.
     Ignored(&'static str),
@@ -109,6 +110,8 @@ pub struct Flag {
     pub aliases: &'static [&'static str],
     /// Environment variables read besides the program's own prefix, first one set wins.
     pub variables: &'static [&'static str],
+    /// Mooncake's program of the same kind has no such flag.
+    pub is_own: bool,
 }
 
 impl Flag {
@@ -130,7 +133,15 @@ impl Flag {
             alone: None,
             aliases: &[],
             variables: &[],
+            is_own: false,
         }
+    }
+
+    /// Marks the flag as one that Mooncake's program does not have.
+    #[must_use]
+    pub const fn own(mut self) -> Self {
+        self.is_own = true;
+        self
     }
 
     /// Marks the flag as belonging to a feature that does not exist yet.

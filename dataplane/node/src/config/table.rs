@@ -29,7 +29,8 @@ pub const NODE: Program = Program {
 };
 
 const CLUSTER: &[Flag] = &[
-    Flag::new("config_path", ValueKind::Text, "", "JSON or YAML file with settings of these names"),
+    Flag::new("config_path", ValueKind::Text, "", "JSON or YAML file with settings of these names")
+        .own(),
     Flag::new(
         "host",
         ValueKind::Text,
@@ -67,6 +68,7 @@ const CLUSTER: &[Flag] = &[
         "60s",
         "Time to wait at the start for the master and a given metadata service; 0 tries once",
     )
+    .own()
     .within(0, WAIT_MS_MAX),
     Flag::new(
         "protocol",
@@ -93,13 +95,15 @@ const CLUSTER: &[Flag] = &[
         "",
         "File of a Unix socket at which programs of other users of this host find this node \
          (setup_dummy with unix:PATH); empty has none",
-    ),
+    )
+    .own(),
     Flag::new(
         "ipc_socket_mode",
         ValueKind::Text,
         "0660",
         "Mode bits of that file, octal: who may write to it may connect",
-    ),
+    )
+    .own(),
     Flag::new("threads", ValueKind::Int32, "1", "Threads that serve dummy clients")
         .within(0, THREADS_MAX)
         .ignored(DUMMY_CLIENTS),
@@ -117,13 +121,15 @@ const MEMORY: &[Flag] = &[
         "false",
         "Donate memory in huge pages of the system's default size; also switched on by \
          MC_STORE_USE_HUGEPAGE",
-    ),
+    )
+    .own(),
     Flag::new(
         "numa_node",
         ValueKind::Int32,
         "-1",
         "NUMA node of the donated memory; -1 lets the system choose",
     )
+    .own()
     .within(-1, CPU_NUMBER_MAX)
     .variables(&["MC_STORE_NUMA_SOCKET_ID"]),
     Flag::new("use_mmap_arena_allocator", ValueKind::Bool, "false", "Arena for mapped buffers")
@@ -148,14 +154,16 @@ const MEMORY: &[Flag] = &[
         "",
         "Folder on a disk, or several and commas; empty takes \
          MOONCAKE_OFFLOAD_FILE_STORAGE_PATH, else /data/file_storage",
-    ),
+    )
+    .own(),
     Flag::new(
         "ssd_key_file",
         ValueKind::Text,
         "",
         "File of the key that disks are encrypted with, 32 bytes or 64 hexadecimal digits; empty \
          takes PERIGEE_SSD_KEY_FILE, else disks are not encrypted",
-    ),
+    )
+    .own(),
     Flag::new(
         "start_offload_rpc_server",
         ValueKind::Bool,
@@ -180,7 +188,8 @@ const HTTP: &[Flag] = &[
         "Port of the HTTP server; 0 lets the system choose",
     )
     .within(0, PORT_MAX),
-    Flag::new("http_host", ValueKind::Text, "0.0.0.0", "IP address the HTTP server listens on"),
+    Flag::new("http_host", ValueKind::Text, "0.0.0.0", "IP address the HTTP server listens on")
+        .own(),
 ];
 
 const STOP: &[Flag] = &[
@@ -192,6 +201,7 @@ const STOP: &[Flag] = &[
          is left to the disks of this one; 0 drops them. If not given: 20 s after SIGTERM, 0 \
          after SIGINT; skipped if neither takes objects",
     )
+    .own()
     .within(0, DRAIN_TIMEOUT_MS_MAX / 1000),
     Flag::new(
         "master_metrics_port",
@@ -199,6 +209,7 @@ const STOP: &[Flag] = &[
         "9003",
         "HTTP port of the master, to which the drain request goes",
     )
+    .own()
     .within(1, PORT_MAX),
 ];
 
@@ -209,6 +220,7 @@ const DATA_PATH: &[Flag] = &[
         "true",
         "Let clients of this host map the donated memory",
     )
+    .own()
     .variables(&["PERIGEE_SHARED_MEMORY"]),
     Flag::new(
         "data_shards",
@@ -216,6 +228,7 @@ const DATA_PATH: &[Flag] = &[
         "0",
         "Executors that serve donated memory over TCP; 0 means one for each 8 cores, 1 to 4",
     )
+    .own()
     .within(0, DATA_SHARDS_MAX)
     .variables(&["PERIGEE_DATA_SHARDS"]),
     Flag::new(
@@ -224,6 +237,7 @@ const DATA_PATH: &[Flag] = &[
         "",
         "CPU numbers to bind the data shards to, separated by commas; empty binds none",
     )
+    .own()
     .variables(&["PERIGEE_DATA_CPUS"]),
     Flag::new(
         "bind_address",
@@ -231,6 +245,7 @@ const DATA_PATH: &[Flag] = &[
         "",
         "IP address of the data port; empty takes the address of the node's name",
     )
+    .own()
     .variables(&["MC_TCP_BIND_ADDRESS"]),
     Flag::new(
         "tcp_congestion",
@@ -239,6 +254,7 @@ const DATA_PATH: &[Flag] = &[
         "Congestion control of data connections: a name the kernel knows, host for the system's \
          setting, or auto",
     )
+    .own()
     .variables(&["PERIGEE_TCP_CONGESTION"]),
     Flag::new(
         "poll_us",
@@ -247,6 +263,7 @@ const DATA_PATH: &[Flag] = &[
         "Microseconds a data shard polls after its last work before it sleeps; -1 takes the \
          built-in value",
     )
+    .own()
     .within(-1, POLL_US_MAX)
     .variables(&["PERIGEE_POLL_US"]),
 ];

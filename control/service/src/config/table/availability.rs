@@ -7,9 +7,6 @@ use perigee_flags::{Flag, ValueKind};
 const HA: &str = "high availability";
 const OPLOG: &str = "operation log";
 const SNAPSHOT: &str = "snapshots";
-const STORE_TYPE: &str = "use snapshot_object_store_type";
-const CATALOG_TYPE: &str = "use snapshot_catalog_store_type";
-const CATALOG_CONNECTION: &str = "use snapshot_catalog_store_connstring";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag::new("enable_ha", ValueKind::Bool, "false", "Elect a leader among several masters")
@@ -75,10 +72,20 @@ pub(super) const FLAGS: &[Flag] = &[
         "Where snapshots are kept: local or s3",
     )
     .not_built(SNAPSHOT),
-    Flag::new("snapshot_payload_store_type", ValueKind::Text, "", "Older name")
-        .deprecated(STORE_TYPE),
-    Flag::new("snapshot_payload_backend_type", ValueKind::Text, "", "Older name")
-        .deprecated(STORE_TYPE),
+    Flag::new(
+        "snapshot_payload_store_type",
+        ValueKind::Text,
+        "",
+        "Older name of snapshot_object_store_type",
+    )
+    .not_built(SNAPSHOT),
+    Flag::new(
+        "snapshot_payload_backend_type",
+        ValueKind::Text,
+        "",
+        "Older name of snapshot_object_store_type",
+    )
+    .not_built(SNAPSHOT),
     Flag::new(
         "snapshot_catalog_store_type",
         ValueKind::Text,
@@ -86,10 +93,20 @@ pub(super) const FLAGS: &[Flag] = &[
         "Where the list of snapshots is kept",
     )
     .not_built(SNAPSHOT),
-    Flag::new("snapshot_catalog_backend_type", ValueKind::Text, "", "Older name")
-        .deprecated(CATALOG_TYPE),
+    Flag::new(
+        "snapshot_catalog_backend_type",
+        ValueKind::Text,
+        "",
+        "Older name of snapshot_catalog_store_type",
+    )
+    .not_built(SNAPSHOT),
     Flag::new("snapshot_catalog_store_connstring", ValueKind::Text, "", "How to reach that list")
         .not_built(SNAPSHOT),
-    Flag::new("snapshot_catalog_backend_connstring", ValueKind::Text, "", "Older name")
-        .deprecated(CATALOG_CONNECTION),
+    Flag::new(
+        "snapshot_catalog_backend_connstring",
+        ValueKind::Text,
+        "",
+        "Older name of snapshot_catalog_store_connstring",
+    )
+    .not_built(SNAPSHOT),
 ];

@@ -38,6 +38,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "The same; the smaller one counts. 0 means 90 percent of what is free",
     ),
     Flag::new("enable_dfs", ValueKind::Bool, "false", "Replicas in a distributed file system")
+        .own()
         .not_built("distributed file system tier"),
     Flag::new(
         "enable_offload",
@@ -77,6 +78,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "3",
         "Times that all of an SSD may be written within a day; 0 for no bound",
     )
+    .own()
     .within_number(0.0, DRIVE_WRITES_MAX),
     Flag::new(
         "promotion_on_hit",
@@ -89,7 +91,8 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Bool,
         "false",
         "Copy objects back to memory as soon as a client asks whether they exist",
-    ),
+    )
+    .own(),
     Flag::new(
         "promotion_admission_threshold",
         ValueKind::Uint32,

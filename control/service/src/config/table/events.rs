@@ -22,7 +22,8 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Text,
         "",
         "Where consumers ask for events that they missed; empty: not offered",
-    ),
+    )
+    .own(),
     Flag::new("kv_events_backend_id", ValueKind::Text, "", "Name of this cache in every event"),
     Flag::new("kv_events_emit_object_key", ValueKind::Bool, "true", "Put the key into events"),
     Flag::new(
@@ -44,7 +45,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "",
         "Model whose blocks are kept here, in every event; Mooncake's conductor needs it",
     ),
-    Flag::new("kv_events_tenant_id", ValueKind::Text, "default", "Tenant").deprecated(OF_EACH_KEY),
+    Flag::new("kv_events_tenant_id", ValueKind::Text, "default", "Tenant").ignored(OF_EACH_KEY),
     Flag::new(
         "kv_events_additional_salt",
         ValueKind::Text,

@@ -55,6 +55,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "adaptive",
         "What goes first: lru, or adaptive, which learns what is worth keeping",
     )
+    .own()
     .one_of(&["adaptive", "lru"]),
     Flag::new(
         "nof_eviction_ratio",

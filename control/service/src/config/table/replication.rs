@@ -16,7 +16,7 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Bool,
         "true",
         "Copy what lost one of several replicas with its node until it has as many again",
-    ),
+    ).own(),
     Flag::new(
         "dynamic_replication_mode",
         ValueKind::Text,

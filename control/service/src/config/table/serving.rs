@@ -28,6 +28,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "0",
         "Executors that serve RPC calls; 0 means a quarter of the cores, at least 1",
     )
+    .own()
     .within(0, RPC_SHARDS_MAX),
     Flag::new(
         "rpc_thread_num",
@@ -56,10 +57,12 @@ pub(super) const FLAGS: &[Flag] = &[
         ValueKind::Bool,
         "true",
         "Give a segment objects only after its owner has answered at its endpoint",
-    ),
+    )
+    .own(),
     Flag::new("rpc_enable_tcp_no_delay", ValueKind::Bool, "true", "Send small answers at once")
         .ignored("small answers are always sent at once"),
     Flag::new("rpc_protocol", ValueKind::Text, "tcp", "Transport of RPC calls")
+        .own()
         .one_of(&["tcp", "rdma"])
         .variables(&["MC_RPC_PROTOCOL"])
         .not_built("RPC over RDMA"),
@@ -108,6 +111,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "",
         "URL of a separate metadata service to clean, http://host:port/metadata",
     )
+    .own()
     .variables(&["MOONCAKE_TE_META_DATA_SERVER"]),
     Flag::new(
         "metadata_cluster_id",
@@ -115,6 +119,7 @@ pub(super) const FLAGS: &[Flag] = &[
         "",
         "Extra path part of metadata record names",
     )
+    .own()
     .variables(&["MC_METADATA_CLUSTER_ID"]),
     Flag::new(
         "cluster_id",
