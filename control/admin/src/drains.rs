@@ -4,7 +4,7 @@
 use crate::answer;
 use crate::limits::{DRAIN_CONCURRENCY, DRAIN_CONCURRENCY_MAX, DRAIN_SEGMENTS_MAX};
 use crate::master_view::{DrainRequest, id_text};
-use crate::query::{check, filled_parameter};
+use crate::query::{check_change, filled_parameter};
 use crate::shared::RouteContext;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Response> {
-    check(query.as_deref(), &[])?;
+    check_change("/api/v1/drain_jobs", query.as_deref())?;
     let request = read(&body).map_err(|message| answer::invalid(&message))?;
     let created = shared.ask(|plane| plane.create_drain(request)).await?;
     let id = created.map_err(answer::refusal)?;
@@ -93,7 +93,7 @@ pub(crate) async fn cancel(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
     let id = job_id(query.as_deref()).ok_or_else(no_job_id)?;
-    check(query.as_deref(), &["job_id"])?;
+    check_change("/api/v1/drain_jobs/cancel", query.as_deref())?;
     let canceled = shared.ask(move |plane| plane.cancel_drain(id)).await?;
     canceled.map_err(answer::error)?;
     Ok(changed(id, "CANCELED"))

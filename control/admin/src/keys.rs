@@ -4,7 +4,7 @@ use crate::answer;
 use crate::limits::{BATCH_KEYS_MAX, LISTED_KEYS_MAX, LOOKED_UP_AT_A_TIME};
 use crate::listing::ObjectListing;
 use crate::master_view::{KeyPlaces, ObjectInfo, ReplicaPlace, id_text};
-use crate::query::{check, filled_parameter, parameter};
+use crate::query::{check_change, filled_parameter, parameter};
 use crate::shared::RouteContext;
 use crate::tenants::{TenantRefusal, named, tenant};
 use axum::body::{Body, Bytes};
@@ -287,7 +287,7 @@ pub(crate) async fn remove_all(
     body: Bytes,
 ) -> Result<Response, Response> {
     let query = query.as_deref();
-    check(query, &["force", "tenant_id"])?;
+    check_change("/api/v1/remove_all", query)?;
     if !matches!(body.trim_ascii(), b"" | b"{}") {
         return Err(answer::invalid(BODY_REFUSAL));
     }

@@ -16,6 +16,7 @@ mod listing;
 pub mod master_view;
 mod origin;
 mod overview;
+pub mod parameters;
 mod query;
 mod quotas;
 mod reads;

@@ -1,7 +1,7 @@
 //! Query parameters. Invariant: a malformed query is a missing parameter, never an error page of
 //! the framework.
 
-use crate::answer;
+use crate::{answer, parameters};
 use axum::response::Response;
 
 /// Characters of an unknown parameter that an answer repeats.
@@ -36,10 +36,14 @@ impl From<Flaw> for Response {
     }
 }
 
-/// Judges the query of a request that changes something: it may have no parameter without a value,
-/// and none that the route does not know. A variable of a script that is not set, or a slip of the
-/// pen, must not widen what such a request is about.
-pub(crate) fn check(query: Option<&str>, known: &[&str]) -> Result<(), Flaw> {
+/// Judges the query of a request to `path` that changes something: it may have no parameter without
+/// a value, and none that the route does not know. A variable of a script that is not set, or a
+/// slip of the pen, must not widen what such a request is about.
+pub(crate) fn check_change(path: &str, query: Option<&str>) -> Result<(), Flaw> {
+    check(query, &parameters::known(path).unwrap_or_default())
+}
+
+fn check(query: Option<&str>, known: &[&str]) -> Result<(), Flaw> {
     written(query).find_map(|pair| flaw_of(pair, known)).map_or(Ok(()), |flaw| Err(Flaw(flaw)))
 }
 

@@ -2,7 +2,7 @@
 //! Invariant: nothing is changed by a request that names no tenant or no quota.
 
 use crate::answer;
-use crate::query::check;
+use crate::query::check_change;
 use crate::shared::RouteContext;
 use crate::tenants::{self, TenantRefusal};
 use axum::body::Bytes;
@@ -68,7 +68,7 @@ pub(crate) async fn set_quota(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Response> {
-    check(query.as_deref(), &["tenant_id"])?;
+    check_change("/api/v1/tenant_quotas", query.as_deref())?;
     let bytes = quota_of(&body).ok_or_else(|| {
         let message = "Tenant quota must be in [1, 2^63 - 1] bytes";
         answer::error_text(StatusCode::BAD_REQUEST, Status::InvalidParams, message)
@@ -85,7 +85,7 @@ pub(crate) async fn remove_quota(
     State(shared): State<RouteContext>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Response> {
-    check(query.as_deref(), &["tenant_id"])?;
+    check_change("/api/v1/tenant_quotas", query.as_deref())?;
     if shared.ask(|plane| plane.tenants(Some(&TenantId::default())).is_none()).await? {
         return Err(answer::switched_off());
     }

@@ -2,6 +2,7 @@
 //! belongs to others, and one that names it wrongly touches nothing.
 
 use crate::answer;
+use crate::parameters::TENANT;
 use crate::query::parameters;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -9,8 +10,6 @@ use axum::middleware::Next;
 use axum::response::Response;
 use perigee_schemas::{Status, TenantId};
 
-/// The parameter that names it.
-pub(crate) const PARAMETER: &str = "tenant_id";
 /// Routes that are about the keys or the quota of a tenant.
 const ROUTES: [&str; 7] = [
     "/query_key",
@@ -47,7 +46,7 @@ pub(crate) fn tenant(query: Option<&str>) -> Result<TenantId, TenantRefusal> {
 
 /// The tenant that a request names, if it names one.
 pub(crate) fn named(query: Option<&str>) -> Result<Option<TenantId>, TenantRefusal> {
-    let mut names: Vec<String> = parameters(query, PARAMETER).collect();
+    let mut names: Vec<String> = parameters(query, TENANT).collect();
     names.dedup();
     match names.as_slice() {
         [] => Ok(None),
