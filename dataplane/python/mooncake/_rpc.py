@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ._perigee import say_without_effect
 from ._received import ReceivedData, ReceivedTensor
 
 logger = logging.getLogger("mooncake.engine")
@@ -35,6 +36,8 @@ IDLE_SECONDS = 600
 STOP_SECONDS = 5
 ALL_INTERFACES = "0.0.0.0"
 DEFAULT_PORT = 8080
+# What Mooncake's calls have without the keyword.
+USUAL_THREADS = (0, 8)
 
 Callback = Callable[[dict[str, Any]], object]
 
@@ -235,6 +238,8 @@ class RpcInterface:
         self, listen_address: str, thread_count: int = 8, timeout_seconds: int = 30
     ) -> bool:
         """Set the address to listen on; `start_server` starts it. Each peer gets its own thread."""
+        if thread_count not in USUAL_THREADS:
+            say_without_effect(logger.name, "RpcInterface", "thread_count")
         try:
             self._listen = (_address(listen_address), max(timeout_seconds, 1))
         except ValueError as error:
@@ -346,6 +351,10 @@ class RpcInterface:
 
 def create_rpc_client(local_rank: int = 0, world_size: int = 1) -> RpcInterface:
     """Return an interface that can send."""
+    if local_rank != 0:
+        say_without_effect(logger.name, "create_rpc_client", "local_rank")
+    if world_size != 1:
+        say_without_effect(logger.name, "create_rpc_client", "world_size")
     interface = RpcInterface()
     interface.initialize_client()
     return interface
@@ -353,6 +362,8 @@ def create_rpc_client(local_rank: int = 0, world_size: int = 1) -> RpcInterface:
 
 def create_rpc_server(local_rank: int = 0, world_size: int = 1) -> RpcInterface:
     """Return an interface that will listen on all interfaces, port 8080 + rank, once started."""
+    if world_size != 1:
+        say_without_effect(logger.name, "create_rpc_server", "world_size")
     interface = RpcInterface()
     interface.initialize_server(f"{ALL_INTERFACES}:{DEFAULT_PORT + local_rank}")
     return interface

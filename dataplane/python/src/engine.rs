@@ -232,6 +232,7 @@ impl EngineClient {
 
     /// Returns 0: connections need no warming up here. It is there for callers that have EFA NICs.
     fn warmup_efa_segment(&self, py: Python<'_>, segment_name: &str) -> i32 {
+        warning::without_effect(py, warning::ENGINE_LOGGER, "TransferEngine", "segment_name");
         let what = format!("warmup_efa_segment({segment_name:?})");
         self.running(py, &what).map_or_else(|code| code, |_| 0)
     }

@@ -51,6 +51,7 @@ fn _perigee(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::EngineHandle>()?;
     module.add_class::<engine::TransferNotify>()?;
     module.add_class::<enumeration::TransferOpcode>()?;
+    module.add_function(wrap_pyfunction!(warning::without_effect, module)?)?;
     // Exit handlers run in reverse: those of the program, registered later, may still use its
     // stores, and stores end before the engines they were set up with.
     for close_all in [

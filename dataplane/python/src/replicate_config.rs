@@ -4,6 +4,7 @@
 use crate::arguments::{Count, Switch};
 use crate::enumeration::{ObjectDataType, SoftPinAction};
 use perigee_schemas::Status;
+use perigee_settings::REPLICATE_CONFIG;
 use perigee_store::api;
 use pyo3::prelude::*;
 use std::sync::Once;
@@ -91,36 +92,40 @@ pub(crate) fn placement(config: Option<&ReplicateConfig>) -> Result<OwnedConfig,
     config.map_or_else(|| Ok(OwnedConfig::default()), ReplicateConfig::placement)
 }
 
-static DATA_TYPE_SAID: Once = Once::new();
-static NOF_SEGMENTS_SAID: Once = Once::new();
+static SAID: [Once; REPLICATE_CONFIG.len()] = [const { Once::new() }; REPLICATE_CONFIG.len()];
 
 impl ReplicateConfig {
+    /// Whether an attribute that may have no effect is set.
+    fn is_set(&self, name: &str) -> bool {
+        match name {
+            "data_type" => self.data_type != ObjectDataType::UNKNOWN,
+            "preferred_nof_segments" => !self.preferred_nof_segments.is_empty(),
+            "nof_replica_num" => self.nof_replica_num > 0,
+            "dfs_replica_num" => self.dfs_replica_num > 0,
+            _ => false,
+        }
+    }
+
     /// Says once per process what is set and changes nothing.
     fn name_what_has_no_effect(&self) {
-        if self.data_type != ObjectDataType::UNKNOWN {
-            DATA_TYPE_SAID.call_once(|| {
-                tracing::warn!(
-                    "ReplicateConfig.data_type has no effect: objects are not counted by type"
-                );
-            });
-        }
-        if !self.preferred_nof_segments.is_empty() {
-            NOF_SEGMENTS_SAID.call_once(|| {
-                tracing::warn!(
-                    "ReplicateConfig.preferred_nof_segments has no effect: NVMe-oF segments are not built"
-                );
-            });
+        for ((names, effect), said) in REPLICATE_CONFIG.iter().zip(&SAID) {
+            if self.is_set(names[0]) {
+                said.call_once(|| {
+                    let line = effect.line(names[0]).unwrap_or_default();
+                    tracing::warn!("ReplicateConfig.{line}");
+                });
+            }
         }
     }
 
     fn placement(&self) -> Result<OwnedConfig, Status> {
+        self.name_what_has_no_effect();
         if self.nof_replica_num > 0 || self.dfs_replica_num > 0 {
             return Err(Status::NotSupported);
         }
         if self.replica_num == 0 {
             return Err(Status::InvalidParams);
         }
-        self.name_what_has_no_effect();
         // More than there can be is best effort, as is more than there are segments.
         let replica_num = u32::try_from(self.replica_num).unwrap_or(u32::MAX);
         let mut preferred_segments = self.preferred_segments.clone();

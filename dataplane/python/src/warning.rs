@@ -4,12 +4,13 @@
 
 use crate::signals;
 use crate::without_gil::GilRelease;
-use perigee_settings::Variables;
+use perigee_settings::{Variables, word_without_effect};
 use pyo3::prelude::*;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
@@ -20,8 +21,11 @@ const DEFAULT_FILTER: &str = "warn,glommio=error,perigee_report=info";
 /// Folder for the file of the store's own messages.
 const FOLDER_VARIABLE: &str = "MC_LOG_DIR";
 
-const STORE_LOGGER: &str = "mooncake.store";
-const ENGINE_LOGGER: &str = "mooncake.engine";
+pub(crate) const STORE_LOGGER: &str = "mooncake.store";
+pub(crate) const ENGINE_LOGGER: &str = "mooncake.engine";
+
+/// Words without effect that were named, with the call that takes them.
+static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn log(py: Python<'_>, logger: &str, level: &str, message: &str) {
     // The exception of a signal's handler says why the call ends.
@@ -59,6 +63,20 @@ pub(crate) fn engine_warn(py: Python<'_>, message: &str) {
 /// Logs an error of the transfer engine.
 pub(crate) fn engine_error(py: Python<'_>, message: &str) {
     log(py, ENGINE_LOGGER, "error", message);
+}
+
+/// Says once per process that a word of Mooncake has no effect where it was given, as the table of
+/// these words has it.
+#[pyfunction]
+#[pyo3(name = "say_without_effect")]
+pub(crate) fn without_effect(py: Python<'_>, logger: &str, taken_by: &str, name: &str) {
+    let word = format!("{taken_by}: {name}");
+    if !SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(word) {
+        return;
+    }
+    let line = word_without_effect(taken_by, name);
+    debug_assert!(line.is_some(), "{taken_by} has no word {name} without effect");
+    log(py, logger, "warning", &format!("{taken_by}: {}", line.unwrap_or_default()));
 }
 
 /// Starts to log what the store's threads report, unless this process logs it already: to a file in

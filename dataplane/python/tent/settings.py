@@ -20,7 +20,6 @@ KEYS = {
     "rpc_server_hostname",
     "rpc_server_port",
     "transports",
-    "log_level",
 }
 SCHEMES = {"etcd": "etcd://", "redis": "redis://", "http": ""}
 TRANSPORTS = ("tcp", "rdma", "shm")
@@ -54,7 +53,7 @@ class Settings:
                 raise InvalidArgumentError(f"{path} cannot be read: {error}") from None
         if not isinstance(values, dict):
             raise InvalidArgumentError(f"{path} must hold one JSON object")
-        unused = sorted(set(values) - KEYS)
+        unused = _without_effect(values)
         if unused:
             logger.warning("These settings of TENT have no effect here: %s", ", ".join(unused))
         host = values.get("local_segment_name") or values.get("rpc_server_hostname")
@@ -63,6 +62,19 @@ class Settings:
         if port and not values.get("local_segment_name"):
             name = f"{name}:{port}"
         return cls(name, _metadata(values), _protocol(values.get("transports") or {}))
+
+
+def _without_effect(values: dict[str, Any]) -> list[str]:
+    """Return the names of what is set and read by nothing; those of transports with their place."""
+    found = set(values) - KEYS
+    transports = values.get("transports") or {}
+    for name, options in transports.items() if isinstance(transports, dict) else ():
+        place = f"transports.{name}"
+        if name in TRANSPORTS and isinstance(options, dict):
+            found |= {f"{place}.{option}" for option in set(options) - {"enable"}}
+        elif not isinstance(options, dict) or options.get("enable"):
+            found.add(place)
+    return sorted(found)
 
 
 def _metadata(values: dict[str, Any]) -> str:
@@ -77,7 +89,9 @@ def _metadata(values: dict[str, Any]) -> str:
     return SCHEMES[kind] + servers.removeprefix(SCHEMES[kind])
 
 
-def _protocol(transports: dict[str, Any]) -> str:
+def _protocol(transports: Any) -> str:
+    if not isinstance(transports, dict):
+        raise InvalidArgumentError('transports must be an object: {"tcp": {"enable": true}}')
     chosen = [
         name
         for name in TRANSPORTS

@@ -172,7 +172,8 @@ def usual():
 def test_every_known_key_of_the_dict_is_in_the_table(caplog):
     setup({**usual(), "no_such_key": "1"})
     known = KEYS.search(caplog.text)[1].split(", ")
-    assert sorted(known) == sorted(CHANGED)
+    # One that has no effect is nothing to write.
+    assert sorted([*known, "ipc_socket_path"]) == sorted(CHANGED)
 
 
 @pytest.mark.parametrize("key", [key for key in CHANGED if CHANGED[key][1]])

@@ -12,6 +12,7 @@ mod error;
 mod log_level;
 mod misspelt;
 mod mooncake;
+mod own;
 mod protocols;
 mod table;
 mod variables;
@@ -23,7 +24,12 @@ pub use effectless::{effectless, warn_once};
 pub use error::SettingError;
 pub use log_level::log_level;
 pub use misspelt::{MisspeltVariable, misspelt};
+pub use mooncake::words::{
+    GFLAGS, MooncakeWord, REPLICATE_CONFIG, SETUP_KEYS, SETUP_KEYWORDS, WordKind, mooncake_words,
+    word_without_effect,
+};
 pub use mooncake::{MooncakeEffect, MooncakeVariable, mooncake_variables};
+pub use own::own_variables;
 pub use protocols::Protocols;
 pub use table::{
     AUTO_DISCOVERY, FORCE_RDMA, FORCE_TCP, POLL_US, QUEUE_PAIRS, REQUIRE_RDMA, SHARED_MEMORY,

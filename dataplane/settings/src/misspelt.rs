@@ -2,41 +2,13 @@
 //! here reads is never among them.
 
 use crate::mooncake::mooncake_variables;
-use crate::table::TABLE;
+use crate::own::own_variables;
 
 /// Most edits between a name and the one that was meant.
 const EDITS_MAX: usize = 2;
 
 /// First words of names.
 const FAMILIES: [&str; 3] = ["MC", "MOONCAKE", "PERIGEE"];
-/// Variables of these families that are in no table: only one program or part reads each.
-const OTHERS: [&str; 24] = [
-    "MC_METADATA_HTTP_TOKEN",
-    "MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS",
-    "PERIGEE_ACTIVITY_DIR",
-    "PERIGEE_CLIENT_SHARDS",
-    "PERIGEE_DATA_CPUS",
-    "PERIGEE_DATA_SHARDS",
-    "PERIGEE_ENGINE_SHARDS",
-    "PERIGEE_ETCD_PASSWORD",
-    "PERIGEE_ETCD_USERNAME",
-    "PERIGEE_LOG",
-    "PERIGEE_LOG_FORMAT",
-    "PERIGEE_METADATA_CA_FILE",
-    "PERIGEE_METADATA_CERT_FILE",
-    "PERIGEE_METADATA_KEY_FILE",
-    "PERIGEE_METADATA_TIMEOUT_MS",
-    "PERIGEE_METADATA_TTL_SECONDS",
-    "PERIGEE_RAIL_CPUS",
-    "PERIGEE_REACTOR",
-    "PERIGEE_RPC_TIMEOUT_MS",
-    "PERIGEE_SAME_PROCESS",
-    "PERIGEE_SERVE_MOONCAKE",
-    "PERIGEE_SSD_KEY_FILE",
-    "PERIGEE_STRICT_SEGMENT",
-    "PERIGEE_TRANSFER_CHECKSUM",
-];
-
 /// A variable that nothing reads, and the one whose name it nearly has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MisspeltVariable {
@@ -65,8 +37,7 @@ fn misspelt_one(written: String) -> Option<MisspeltVariable> {
 }
 
 fn known() -> impl Iterator<Item = &'static str> {
-    let tables = mooncake_variables().map(|row| row.name).chain(TABLE.iter().map(|row| row.name));
-    tables.chain(OTHERS)
+    mooncake_variables().map(|row| row.name).chain(own_variables())
 }
 
 #[cfg(test)]
@@ -110,7 +81,7 @@ mod tests {
             page.split('`').filter(|word| word.starts_with(['M', 'P'])).collect();
         assert!(names.len() > 50, "{names:?}");
         assert_eq!(of(&names), []);
-        assert!(OTHERS.iter().all(|name| page.contains(name)), "each is on the page");
+        assert!(own_variables().all(|name| page.contains(name)), "each is on the page");
         assert_eq!(of(&known), []);
     }
 }

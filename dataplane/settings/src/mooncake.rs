@@ -1,5 +1,6 @@
 //! Every environment variable that Mooncake 0.3.13 reads at run time, and what Perigee does with
-//! it. Start-up lines, `perigee doctor --mooncake-env` and the page of the book read this table.
+//! it; `words` has what Mooncake takes beside them. Start-up lines, `perigee doctor --mooncake-env`
+//! and the page of the book read these tables.
 //!
 //! Invariant: a row is honoured if and only if code reads its variable (`tests/mooncake.rs` looks).
 
@@ -9,6 +10,7 @@ mod engine;
 mod groups;
 mod rdma;
 mod tiers;
+pub(crate) mod words;
 
 /// What a variable does here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,15 @@ impl MooncakeEffect {
             Honoured(_) => "honoured",
             NotNeeded(_) => "not needed",
             NotBuilt(_) => "not built",
+        }
+    }
+
+    /// What is said of `name` where it has no effect.
+    pub fn line(self, name: &str) -> Option<String> {
+        match self {
+            Honoured(_) => None,
+            NotNeeded(why) => Some(format!("{name} has no effect: {why}")),
+            NotBuilt(what) => Some(format!("{name} has no effect; not built: {what}")),
         }
     }
 

@@ -2,7 +2,9 @@
 //! honoured is read.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use perigee_settings::{MooncakeEffect, MooncakeVariable, mooncake_variables};
+use perigee_settings::{
+    MooncakeEffect, MooncakeVariable, mooncake_variables, mooncake_words, own_variables,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +13,11 @@ use std::path::{Path, PathBuf};
 const DELIVERED: [&str; 5] = ["dataplane", "control", "ebpf/agent", "tools/cli", "schemas"];
 /// Folders and files of tests.
 const TESTS: [&str; 6] = ["tests", "tests.rs", "testing", "testing.rs", "examples", "target"];
-/// The table itself.
-const TABLE: &str = "dataplane/settings/src/mooncake";
-/// Variables of Mooncake's families that Perigee reads and Mooncake does not.
-const OUR_OWN: [&str; 2] = ["MC_METADATA_HTTP_TOKEN", "MOONCAKE_OFFLOAD_FILE_STORAGE_PATHS"];
+/// The tables themselves.
+const TABLES: [&str; 2] = ["dataplane/settings/src/mooncake", "dataplane/settings/src/own.rs"];
+/// First words of variables that the build sets or reads, or that flags have of their own.
+const OF_BUILD_OR_FLAGS: [&str; 4] =
+    ["PERIGEE_COMMIT", "PERIGEE_WHEEL_", "PERIGEE_WITHOUT_", "PERIGEE_MASTER_"];
 
 fn rows() -> BTreeMap<&'static str, MooncakeVariable> {
     mooncake_variables().map(|row| (row.name, row)).collect()
@@ -29,7 +32,8 @@ fn quoted() -> BTreeSet<String> {
         for entry in fs::read_dir(&folder).unwrap().flatten() {
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            if TESTS.contains(&name.as_str()) || path == root.join(TABLE) {
+            let is_table = TABLES.iter().any(|table| path == root.join(table));
+            if TESTS.contains(&name.as_str()) || is_table {
                 continue;
             }
             if path.is_dir() {
@@ -60,16 +64,35 @@ fn a_variable_is_honoured_if_and_only_if_code_reads_it() {
 }
 
 #[test]
-fn every_variable_of_mooncakes_families_that_code_reads_has_a_row() {
+fn every_variable_that_code_reads_has_a_row_and_every_own_row_is_read() {
     let rows = rows();
-    let of_family = |name: &&String| name.starts_with("MC_") || name.starts_with("MOONCAKE_");
+    let own: BTreeSet<_> = own_variables().collect();
+    let is_variable = |name: &&String| {
+        let of_family = ["MC_", "MOONCAKE_", "PERIGEE_"].iter().any(|it| name.starts_with(it));
+        let of_others = OF_BUILD_OR_FLAGS.iter().any(|it| name.starts_with(it));
+        of_family && !of_others && !name.ends_with('_')
+    };
     let quoted = quoted();
     let unlisted: Vec<_> = quoted
         .iter()
-        .filter(of_family)
-        .filter(|name| !rows.contains_key(name.as_str()) && !OUR_OWN.contains(&name.as_str()))
+        .filter(is_variable)
+        .filter(|name| !rows.contains_key(name.as_str()) && !own.contains(name.as_str()))
         .collect();
     assert_eq!(unlisted, [] as [&String; 0]);
+    let unread: Vec<_> = own.iter().filter(|name| !quoted.contains(**name)).collect();
+    assert_eq!(unread, [] as [&&str; 0]);
+}
+
+#[test]
+fn each_word_has_one_row_for_each_place_and_a_reason() {
+    let mut places = BTreeSet::new();
+    for word in mooncake_words() {
+        let reason = word.effect.reason();
+        assert!(!reason.is_empty() && reason.len() <= 90, "{word:?}");
+        assert!(!reason.ends_with('.') && !reason.contains('|'), "{word:?}");
+        assert!(places.insert((word.taken_by, word.name)), "{word:?} is there twice");
+    }
+    assert!(places.len() > 150, "{}", places.len());
 }
 
 #[test]

@@ -5,31 +5,25 @@
 use super::{ParsedSetup, SetupError, disks, invalid};
 use crate::limits::{DEFAULT_HTTP_PORT, DEFAULT_SETUP_BYTES};
 use perigee_memory::size::parse_bytes;
+use perigee_settings::SETUP_KEYS;
 use perigee_store::api::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 
-const IPC_SOCKET_NOTICE: &str = "setup(): ipc_socket_path has no effect; memory of this host is \
-     shared without a socket, and setup_dummy() finds mooncake_client by its port";
+/// The key that Mooncake does not have.
+const OWN_KEY: &[&str] = &["ssd_key_file"];
 
 /// Known keys; those after the first of a row are other spellings of it.
-const KEYS: [&[&str]; 14] = [
-    &["local_hostname"],
-    &["metadata_server"],
-    &["global_segment_size"],
-    &["local_buffer_size"],
-    &["protocol"],
-    &["rdma_devices", "device_name"],
-    &["master_server_addr", "master_server_address"],
-    &["ipc_socket_path"],
-    &["enable_ssd_offload"],
-    &["ssd_offload_path"],
-    &["ssd_key_file"],
-    &["tenant_id"],
-    &["enable_client_http_server"],
-    &["client_http_port"],
-];
+fn rows() -> impl Iterator<Item = &'static [&'static str]> {
+    SETUP_KEYS.iter().map(|(names, _)| *names).chain([OWN_KEY])
+}
+
+/// Keys that have an effect, in their first spelling.
+fn effective() -> impl Iterator<Item = &'static str> {
+    let of_mooncake = SETUP_KEYS.iter().filter(|(names, effect)| effect.line(names[0]).is_none());
+    of_mooncake.map(|(names, _)| names[0]).chain([OWN_KEY[0]])
+}
 
 struct Texts {
     known: BTreeMap<&'static str, String>,
@@ -41,8 +35,8 @@ impl Texts {
         let mut texts = Self { known: BTreeMap::new(), notices: Vec::new() };
         for (key, value) in config.iter() {
             let key = key.str()?.to_str()?.to_owned();
-            let Some(row) = KEYS.iter().find(|row| row.contains(&key.as_str())) else {
-                let known: Vec<&str> = KEYS.iter().map(|row| row[0]).collect();
+            let Some(row) = rows().find(|row| row.contains(&key.as_str())) else {
+                let known: Vec<&str> = effective().collect();
                 texts.notices.push(format!(
                     "setup(): unknown key {key:?} has no effect; the known ones are {}",
                     known.join(", ")
@@ -55,6 +49,13 @@ impl Texts {
             }
         }
         Ok(texts)
+    }
+
+    /// The lines about keys that are given and have no effect.
+    fn without_effect(&self) -> impl Iterator<Item = String> {
+        let is_given = |key: &str| self.known.get(key).is_some_and(|text| !text.is_empty());
+        let rows = SETUP_KEYS.iter().filter(move |(names, _)| is_given(names[0]));
+        rows.filter_map(|(names, effect)| Some(format!("setup(): {}", effect.line(names[0])?)))
     }
 
     fn text(&self, key: &str, default: &str) -> String {
@@ -101,9 +102,7 @@ pub(super) fn parse(config: &Bound<'_, PyDict>) -> Result<ParsedSetup, SetupErro
     let (path, key_file) = (texts.text("ssd_offload_path", ""), texts.text("ssd_key_file", ""));
     let (disks, notices) = disks(texts.flag("enable_ssd_offload")?, &path, &key_file)?;
     logged.extend(notices);
-    if !texts.text("ipc_socket_path", "").is_empty() {
-        logged.push(IPC_SOCKET_NOTICE.to_owned());
-    }
+    logged.extend(texts.without_effect());
     let http_port = texts.port("client_http_port")?;
     let usual = StoreConfig::default();
     let serve_http = texts.flag("enable_client_http_server")?;

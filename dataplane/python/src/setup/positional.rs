@@ -5,27 +5,22 @@ use super::{ParsedSetup, SetupError, disks, mismatch};
 use crate::arguments::{Count, type_name};
 use crate::engine::{EngineClient, EngineHandle, EngineSession};
 use crate::limits::DEFAULT_HTTP_PORT;
+use perigee_settings::SETUP_KEYWORDS;
 use perigee_store::api::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use std::sync::Arc;
 
-const NAMES: [&str; 14] = [
-    "local_hostname",
-    "metadata_server",
-    "global_segment_size",
-    "local_buffer_size",
-    "protocol",
-    "rdma_devices",
-    "master_server_addr",
-    "engine",
-    "enable_ssd_offload",
-    "ssd_offload_path",
-    "tenant_id",
-    "enable_client_http_server",
-    "client_http_port",
-    "ssd_key_file",
-];
+/// Mooncake's names in their order, and the one that Mooncake does not have.
+const NAMES: [&str; SETUP_KEYWORDS.len() + 1] = {
+    let mut names = ["ssd_key_file"; SETUP_KEYWORDS.len() + 1];
+    let mut at = 0;
+    while at < SETUP_KEYWORDS.len() {
+        names[at] = SETUP_KEYWORDS[at].0[0];
+        at += 1;
+    }
+    names
+};
 const REQUIRED: usize = 7;
 
 /// The values of a call by the index of their name.

@@ -4,6 +4,7 @@ use super::{NOT_OPEN, StoreClient};
 use crate::arguments::{Count, Keys, Switch, borrow_keys, filled_pieces, piece};
 use crate::replicate_config::{ReplicateConfig, placement};
 use crate::transfer::{self, Write};
+use crate::warning;
 use perigee_schemas::Status;
 use perigee_store::api::CallerRange;
 use pyo3::prelude::*;
@@ -158,7 +159,10 @@ impl StoreClient {
         all_sizes: Vec<Vec<Count>>,
         prefer_alloc_in_same_node: Switch,
     ) -> Vec<i64> {
-        let _ = prefer_alloc_in_same_node;
+        if prefer_alloc_in_same_node.0 {
+            let calls = "other calls of MooncakeDistributedStore";
+            warning::without_effect(py, warning::STORE_LOGGER, calls, "prefer_alloc_in_same_node");
+        }
         let objects = piece_lists(&keys, &all_buffer_ptrs, &all_sizes);
         self.batch_get(py, &keys, &objects)
     }

@@ -19,6 +19,8 @@ use pyo3::types::PyDict;
 use std::time::{Duration, Instant};
 
 const MS_PER_S: u64 = 1000;
+/// The calls that mount, in the table of Mooncake's words.
+const MOUNTS: &str = "mount_segment, allocate_and_mount_segment";
 
 fn parse_identities(texts: &Keys) -> Result<Vec<Identity>, Status> {
     texts
@@ -90,6 +92,26 @@ impl StoreClient {
             |session| session.store().unmount_segments(&ids, grace_ms).code(),
         )
     }
+
+    /// Refuses the words that `setup` refuses. A segment has the protocols of its store, so others
+    /// change nothing: one that the store does not have is named.
+    fn check_protocol(&self, py: Python<'_>, protocol: &str) -> Result<(), Status> {
+        let wanted = Protocols::parse(protocol).map_err(|error| {
+            warning::error(py, &format!("Cannot donate a segment: {error}"));
+            Status::InvalidParams
+        })?;
+        let of_store = self.call(
+            py,
+            || None,
+            |session| Protocols::parse(session.store().donated_protocol()).ok(),
+        );
+        // TCP reaches all memory, and what can be shared is shared whatever is asked for.
+        let is_missing = wanted.rdma && wanted != Protocols::ALL;
+        if is_missing && of_store.is_some_and(|own| !own.rdma) {
+            warning::without_effect(py, warning::STORE_LOGGER, MOUNTS, "protocol");
+        }
+        Ok(())
+    }
 }
 
 #[pymethods]
@@ -139,7 +161,7 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        if let Err(refused) = check_protocol(py, protocol) {
+        if let Err(refused) = self.check_protocol(py, protocol) {
             return mounted(py, Err(refused));
         }
         let numa_node = numa_node(py, location);
@@ -163,7 +185,7 @@ impl StoreClient {
         protocol: &str,
         location: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        if let Err(refused) = check_protocol(py, protocol) {
+        if let Err(refused) = self.check_protocol(py, protocol) {
             return mounted(py, Err(refused));
         }
         let node = numa_node(py, location);
@@ -237,16 +259,6 @@ impl StoreClient {
     fn get_offload_rpc_read_count(&self, py: Python<'_>) -> u64 {
         self.call(py, || 0, |session| session.store().disk_requests())
     }
-}
-
-/// Refuses the words that `setup` refuses. Others say nothing: a segment has the protocols of its
-/// store.
-fn check_protocol(py: Python<'_>, protocol: &str) -> Result<(), Status> {
-    let parsed = Protocols::parse(protocol);
-    parsed.map(drop).map_err(|error| {
-        warning::error(py, &format!("Cannot donate a segment: {error}"));
-        Status::InvalidParams
-    })
 }
 
 /// The NUMA node that a location names. Says which other locations a mount ignores.

@@ -61,6 +61,11 @@ impl Store {
         self.mounted(self.donation.add(bytes, numa_node).and_then(|added| self.mount(added)))
     }
 
+    /// Words of the protocols that all memory which this store donates has.
+    pub fn donated_protocol(&self) -> &str {
+        self.donation.protocol()
+    }
+
     /// Donates a range of a file or shared-memory object, from `offset` on, a multiple of the page
     /// size. What is in it is overwritten. Clients of this host reach it over TCP or RDMA.
     ///
