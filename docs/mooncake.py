@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/src/settings/mooncake.md from the program's table of Mooncake's variables.
+"""Writes docs/src/settings/mooncake.md from the program's tables of all that Mooncake accepts.
 
 Usage: docs/mooncake.py [--check] [PROGRAM]  PROGRAM: PERIGEE_BIN, else that of `make venv-run`
 
 With --check nothing is written; the exit status is 1 if the page is not up to date.
 """
 
-import itertools
 import json
 import subprocess
 import sys
@@ -15,23 +14,55 @@ from pathlib import Path
 from flags import the_program, write_or_check
 
 PAGE = Path(__file__).parent / "src" / "settings" / "mooncake.md"
-HEAD = """# Variables of Mooncake
+EFFECTS = ("honoured", "not needed", "not built")
+# Title, kind of the program's list, what is said first.
+SECTIONS = (
+    (
+        "Flags",
+        "flag",
+        "The flags of Mooncake's programs. Ours have more: [Flags and file keys](flags.md) has them with types and defaults.",
+    ),
+    (
+        "Variables",
+        "variable",
+        "The environment variables that Mooncake reads when it runs. [Environment variables](variables.md) has ranges and defaults.",
+    ),
+    (
+        "Keys",
+        "key",
+        "Keys of configuration files and dicts. SGLang, vLLM and LMCache read theirs themselves and call Mooncake: their rows name the call.",
+    ),
+    (
+        "Keywords",
+        "keyword",
+        "Keywords of the calls of `mooncake.store` and `mooncake.engine`, and attributes of `ReplicateConfig`. Python refuses others with a `TypeError`.",
+    ),
+    (
+        "Parameters",
+        "parameter",
+        "Query parameters of HTTP routes, and fields of their JSON bodies.",
+    ),
+)
+HEAD = """# What Mooncake accepts
 
 Written by `docs/mooncake.py` from `perigee doctor --mooncake-env=all`.
 
-These are the {count} environment variables that Mooncake 0.3.13 reads when it runs. What each does here:
+Each flag, variable, key, keyword and parameter of Mooncake 0.3.13 has a row here:
 
-- **honoured**: it has its meaning; [Environment variables](variables.md) has ranges and defaults.
-- **not needed**: it has no effect, and nothing is lost without it. One warning names all that are set.
-- **not built**: it has no effect, because something is missing. Each that is set gives a warning at the start of a program, at `setup` and at `initialize`.
+- **honoured**: it has its meaning.
+- **not needed**: it has no effect, and nothing is lost without it.
+- **not built**: it has no effect, because something is missing.
 
-`perigee doctor --mooncake-env` lists those that are set in its environment, and names that are nearly right: `MC_TCP_BIND_ADRESS`. Programs, `setup` and `initialize`
+What has no effect is never silent: it gives a warning where it is set, or is refused. At the start of a program, at `setup` and at `initialize` each variable that is not built has a line,
+and one line names all variables that are not needed. A flag counts as set if its value is not the default.
+
+`perigee doctor --mooncake-env` lists the variables that are set in its environment, and names that are nearly right: `MC_TCP_BIND_ADRESS`. Programs, `setup` and `initialize`
 warn of such a name, too.
 """
 
 
-def page(program):
-    """Return the whole page for one program file."""
+def rows_of(program):
+    """Return all rows of one program file, with kind and place."""
     done = subprocess.run(
         [program, "doctor", "--mooncake-env=all", "--format=json"],
         capture_output=True,
@@ -39,13 +70,60 @@ def page(program):
         check=True,
         timeout=30,
     )
-    rows = json.loads(done.stdout)["variables"]
-    lines = [HEAD.format(count=len(rows))]
-    for group, members in itertools.groupby(rows, key=lambda row: row["group"]):
-        lines += [f"## {group}\n", "| variable | here | what it sets, or why it has no effect |"]
-        lines.append("|---|---|---|")
-        lines += [f"| `{it['name']}` | {it['effect']} | {it['reason']} |" for it in members]
-        lines.append("")
+    said = json.loads(done.stdout)
+    variables = [it | {"kind": "variable", "taken_by": it["group"]} for it in said["variables"]]
+    return variables + said["settings"]
+
+
+def overview(rows):
+    """Return a table of how many rows of a kind have which effect."""
+    lines = ["| kind | " + " | ".join(EFFECTS) + " |", "|---" * (len(EFFECTS) + 1) + "|"]
+    for title, kind, _ in SECTIONS:
+        found = [row["effect"] for row in rows if row["kind"] == kind]
+        counts = " | ".join(str(found.count(effect)) for effect in EFFECTS)
+        lines.append(f"| [{title}](#{title.lower()}) | {counts} |")
+    return [*lines, ""]
+
+
+def by_place(rows):
+    """Return the rows of each place, in the order of their first ones."""
+    found = {}
+    for row in rows:
+        found.setdefault(row["taken_by"], []).append(row)
+    return found
+
+
+def by_server(rows):
+    """Return the rows of each server; a name has its route before it."""
+    found = {}
+    for row in rows:
+        server, _, route = row["taken_by"].partition(": ")
+        found.setdefault(server, []).append(row | {"route": route})
+    return found
+
+
+def table(kind, rows):
+    """Return the rows of one place."""
+    route = "route | " if kind == "parameter" else ""
+    lines = [f"| {route}{kind} | here | what it does, or why it has no effect |"]
+    lines.append("|---" * (3 + bool(route)) + "|")
+    for row in rows:
+        cells = [f"`{row['route']}`"] if route else []
+        cells += [f"`{row['name']}`", row["effect"], row["reason"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def page(program):
+    """Return the whole page for one program file."""
+    rows = rows_of(program)
+    lines = [HEAD, *overview(rows)]
+    for title, kind, about in SECTIONS:
+        lines += [f"## {title}\n", f"{about}\n"]
+        of_kind = [row for row in rows if row["kind"] == kind]
+        places = by_server(of_kind) if kind == "parameter" else by_place(of_kind)
+        for place, members in places.items():
+            lines += [f"### {place}\n", *table(kind, members)]
     return "\n".join(lines)
 
 

@@ -30,4 +30,4 @@ mod transfer_bench;
 pub use command::execute;
 pub use error::BenchError;
 pub use run::Output;
-pub use transfer_bench::transfer_engine_bench;
+pub use transfer_bench::{TRANSFER_ENGINE_BENCH, transfer_engine_bench};

@@ -20,6 +20,8 @@ mod batch;
 mod matrix;
 mod settings;
 
+pub use settings::PROGRAM as TRANSFER_ENGINE_BENCH;
+
 /// Runs the program.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ const FLAGS: &[Flag] = &[
 ];
 
 /// The program as its settings see it.
-pub(super) const PROGRAM: Program = Program {
+pub const PROGRAM: Program = Program {
     name: "transfer_engine_bench",
     version: env!("CARGO_PKG_VERSION"),
     summary: "moves batches of blocks between two transfer engines",

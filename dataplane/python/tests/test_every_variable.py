@@ -149,11 +149,11 @@ ANY_TEXT = {
 @functools.cache
 def table():
     """Return what each variable of Mooncake does here, as the doctor lists it."""
-    command = [program("perigee"), "doctor", "--mooncake-env=all"]
+    command = [program("perigee"), "doctor", "--mooncake-env=all", "--format=json"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S)
-    rows = [re.split(r"\s{2,}", line, maxsplit=2) for line in said.stdout.splitlines() if line]
+    rows = json.loads(said.stdout)["variables"]
     assert len(rows) > 300, said.stderr
-    return {name: what for name, what, _ in rows}
+    return {row["name"]: row["effect"] for row in rows}
 
 
 def names_of(what):

@@ -9,6 +9,7 @@ mod finding;
 mod host;
 mod links;
 mod memory;
+mod mooncake_settings;
 mod mooncake_variables;
 mod network;
 mod packages;
@@ -84,7 +85,8 @@ const FLAGS: &[Flag] = &[
         mooncake_variables::FLAG,
         ValueKind::Text,
         mooncake_variables::NONE,
-        "Say instead what Mooncake's variables do here: set for those of this environment, or all",
+        "Say instead what Mooncake's settings do here: set for the variables of this environment, or \
+         all for every variable, flag, key, keyword and parameter",
     )
     .one_of(&[mooncake_variables::NONE, mooncake_variables::SET, mooncake_variables::ALL])
     .alone(mooncake_variables::SET),

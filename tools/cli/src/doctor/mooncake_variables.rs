@@ -1,6 +1,7 @@
-//! `perigee doctor --mooncake-env`: what each of Mooncake's variables does here. Invariant: values
-//! are never shown; some are secrets.
+//! `perigee doctor --mooncake-env`: what each of Mooncake's variables does here, and, if all are
+//! asked for, each of its other settings. Invariant: values are never shown; some are secrets.
 
+use super::mooncake_settings::{SettingRow, settings};
 use crate::columns::aligned;
 use perigee_flags::ProcessEnvironment;
 use perigee_settings::{MisspeltVariable, MooncakeVariable, misspelt, mooncake_variables};
@@ -15,6 +16,7 @@ pub(super) const ALL: &str = "all";
 /// What the doctor says about variables.
 pub(super) struct VariableReport {
     rows: Vec<MooncakeVariable>,
+    settings: Vec<SettingRow>,
     misspelt: Vec<MisspeltVariable>,
 }
 
@@ -23,8 +25,9 @@ impl VariableReport {
     pub(super) fn of(word: &str, environment: &ProcessEnvironment) -> Self {
         let wanted = |row: &MooncakeVariable| word == ALL || environment.get(row.name).is_some();
         let rows = mooncake_variables().filter(wanted).collect();
+        let settings = if word == ALL { settings() } else { Vec::new() };
         let misspelt = misspelt(environment.names_with_prefix("").map(str::to_owned));
-        Self { rows, misspelt }
+        Self { rows, settings, misspelt }
     }
 
     /// A table for people.
@@ -36,15 +39,17 @@ impl VariableReport {
             [one.written.clone(), "misspelt".to_owned(), format!("write {}", one.meant)]
         };
         let misspelt = self.misspelt.iter().map(of_misspelt);
-        let cells: Vec<_> = self.rows.iter().map(of_row).chain(misspelt).collect();
+        let settings = self.settings.iter().map(SettingRow::cells);
+        let cells: Vec<_> = self.rows.iter().map(of_row).chain(settings).chain(misspelt).collect();
         match cells.is_empty() {
             true => "No variable of Mooncake is set here\n".to_owned(),
             false => aligned(0, &cells),
         }
     }
 
-    /// One document for programs: `variables` with `name`, `group`, `effect` and `reason`, and
-    /// `misspelt` with `name` and `meant`.
+    /// One document for programs: `variables` with `name`, `group`, `effect` and `reason`,
+    /// `settings` with `kind`, `taken_by`, `name`, `effect` and `reason`, and `misspelt` with
+    /// `name` and `meant`.
     pub(super) fn json(&self) -> String {
         let of_row = |row: &MooncakeVariable| {
             json!({
@@ -58,6 +63,7 @@ impl VariableReport {
             |one: &MisspeltVariable| json!({ "name": one.written, "meant": one.meant });
         let document = json!({
             "variables": self.rows.iter().map(of_row).collect::<Vec<_>>(),
+            "settings": self.settings.iter().map(SettingRow::json).collect::<Vec<_>>(),
             "misspelt": self.misspelt.iter().map(of_misspelt).collect::<Vec<_>>(),
         });
         format!("{document:#}\n")
@@ -92,10 +98,11 @@ mod tests {
     fn all_is_the_whole_table_in_both_forms() {
         let nothing_set = ProcessEnvironment::default();
         let all = VariableReport::of(ALL, &nothing_set);
-        let variables = mooncake_variables().count();
-        assert_eq!((all.rows.len(), all.text().lines().count()), (variables, variables));
+        let (variables, others) = (mooncake_variables().count(), settings().len());
+        assert_eq!((all.rows.len(), all.text().lines().count()), (variables, variables + others));
         let document: serde_json::Value = serde_json::from_str(&all.json()).unwrap();
         assert_eq!(document["variables"].as_array().unwrap().len(), variables);
+        assert_eq!(document["settings"].as_array().unwrap().len(), others);
         assert!(VariableReport::of(SET, &nothing_set).text().contains("No variable"));
     }
 }
