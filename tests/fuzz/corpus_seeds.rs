@@ -628,6 +628,8 @@ fn moved_reply() -> Vec<u8> {
         checksum: Some(b.create_vector(&[1u32, 0])),
         payload_bytes: 64,
         times: Some(&mover::Times::new(u64::MAX, u32::MAX, 7)),
+        places: Some(b.create_vector(&[1u64 << 40, 0])),
+        ticket: Some(1 << 32),
     };
     let root = mover::MoveReply::create(&mut b, &arguments);
     finished(b, root)

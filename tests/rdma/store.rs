@@ -267,7 +267,6 @@ fn start_reader(master: &Master, devices: &[String], numbers: &[usize]) -> Child
 
 #[test]
 #[ignore = "a process of the test below"]
-#[expect(clippy::print_stdout, reason = "its parent waits for the line")]
 fn reads_a_disk_until_it_is_killed() {
     let words = std::env::var(READER).unwrap_or_default();
     let [address, devices, numbers] = words.split(' ').collect::<Vec<_>>()[..] else {
