@@ -42,7 +42,7 @@ CLASSES = {
 }
 # Keywords that Mooncake's calls do not have: they have no names there, or such calls.
 OF_PERIGEE = {
-    OTHER_STORE_CALLS: "protocol device_name mount_segment_size",
+    OTHER_STORE_CALLS: "protocol device_name mount_segment_size seconds",
     "BufferPool": "region",
     "TransferEngine": "local_hostname metadata_server metadata_type protocol batch_ids batch_id "
     "dest_address source_address value",
