@@ -5,6 +5,7 @@ use crate::connection::MasterConnection;
 use crate::error::CallError;
 use perigee_schemas::session::Hello;
 use perigee_shard::monotonic;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -85,18 +86,34 @@ fn first_open(
     Err(failure.unwrap_or(CallError::Deadline(Duration::ZERO)))
 }
 
-/// All addresses of `host:port`, at least one.
+/// All addresses of `host:port`, at least one. A name without an address now may have one later.
 fn resolve(name: &str) -> Result<Vec<SocketAddr>, CallError> {
+    check_form(name)?;
+    let unknown = |source: io::Error| CallError::Unreachable { address: name.to_owned(), source };
+    let found: Vec<SocketAddr> = name.to_socket_addrs().map_err(unknown)?.collect();
+    if found.is_empty() {
+        return Err(unknown(io::Error::other("its name has no address")));
+    }
+    Ok(found)
+}
+
+/// Refuses what no name service can make an address of.
+fn check_form(name: &str) -> Result<(), CallError> {
     let refuse = |reason: String| CallError::Address { address: name.to_owned(), reason };
     if let Some((scheme, _)) = name.split_once("://") {
         return Err(refuse(format!("{scheme}:// is a way to several masters, which is not built")));
     }
-    let found: Vec<SocketAddr> =
-        name.to_socket_addrs().map_err(|error| refuse(error.to_string()))?.collect();
-    if found.is_empty() {
-        return Err(refuse("no address found".to_owned()));
+    let Some((host, port)) = name.rsplit_once(':') else {
+        return Err(refuse("it has no port".to_owned()));
+    };
+    if port.parse::<u16>().is_err() {
+        return Err(refuse(format!("{port:?} is no port number")));
     }
-    Ok(found)
+    let is_six = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || host.contains(char::is_whitespace) || host.contains(':') && !is_six {
+        return Err(refuse(format!("{host:?} is no host")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -104,7 +121,7 @@ mod tests {
     use super::*;
     use crate::LentSegments;
     use crate::{ClientOptions, MasterClient};
-    use perigee_schemas::Identity;
+    use perigee_schemas::{Identity, Status};
     use std::net::TcpListener;
 
     fn client(address: &str) -> MasterClient {
@@ -119,6 +136,21 @@ mod tests {
             let error = resolve(name).unwrap_err().to_string();
             assert!(error.contains("not built; write host:port"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_malformed_address_is_a_wrong_argument_and_an_unknown_name_is_a_master_out_of_reach() {
+        for name in
+            ["", "master", ":50051", "master:", "master:port", "master:70000", "a b:1", "fe80::1"]
+        {
+            let error = resolve(name).unwrap_err();
+            assert!(error.to_string().contains("write host:port"), "{name}: {error}");
+            assert_eq!(error.status(), Status::InvalidParams, "{name}");
+        }
+        let error = resolve("no-such-host.invalid:50051").unwrap_err();
+        assert!(error.to_string().contains("no-such-host.invalid:50051 cannot be reached"));
+        assert_eq!(error.status(), Status::RpcFail);
+        assert!(resolve("[::1]:50051").is_ok() && resolve("127.0.0.1:50051").is_ok());
     }
 
     #[test]

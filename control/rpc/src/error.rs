@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The address cannot be understood or resolved.
+    /// The address cannot be understood.
     #[error("Master address {address:?} cannot be used: {reason}; write host:port")]
     Address {
         /// What was given.
@@ -18,12 +18,12 @@ pub enum CallError {
         /// What is wrong with it.
         reason: String,
     },
-    /// No process answers at the address.
+    /// No process answers at the address, or its name has no address now.
     #[error("Master {address} cannot be reached: {source}")]
     Unreachable {
         /// The master's address.
         address: String,
-        /// The kernel's answer.
+        /// The answer of the kernel, or of the name service.
         source: io::Error,
     },
     /// The master could not be reached a moment ago; calls fail at once for a short while.

@@ -125,8 +125,7 @@ fn refusal(error: StoreError) -> OpeningError {
         }
         StoreError::Master(call) => matches!(
             call,
-            CallError::Address { .. }
-                | CallError::Unreachable { .. }
+            CallError::Unreachable { .. }
                 | CallError::Broken { .. }
                 | CallError::Io(_)
                 | CallError::Deadline(_)
