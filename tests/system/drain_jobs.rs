@@ -223,6 +223,8 @@ fn a_job_whose_objects_find_no_room_waits_and_can_be_canceled() {
     });
     let moved = job.number("succeeded_units");
     assert!(moved > 0 && moved < KEYS, "{moved}");
+    let message = job.query()["message"].to_string();
+    assert!(message.contains("wait for room"), "{message}");
     wait_until("the job is canceled", JOB_DEADLINE, || job.cancel().status == 200);
     assert_eq!(job.wait_for("CANCELED")["success"], true);
     assert_eq!(segment_status(&master, &full.name), "OK");
@@ -237,7 +239,22 @@ fn a_job_whose_objects_find_no_room_waits_and_can_be_canceled() {
 }
 
 #[test]
-fn a_job_with_a_move_under_way_is_not_canceled() {
+fn a_job_that_moves_one_object_after_the_other_is_canceled_after_those_under_way() {
+    let master = Master::start(&[]);
+    let leaving = Node::start(&master, POOL_BYTES);
+    let _staying = Node::start(&master, POOL_BYTES);
+    let objects = Objects::open(&master.address());
+    put_sized(&objects, 0..MANY_KEYS, SMALL_BYTES, &at(&leaving, true));
+    let job = Job::create(&master, &json!({"segments": [leaving.name], "max_concurrency": 2}));
+    wait_until("some objects are moved", JOB_DEADLINE, || job.number("succeeded_units") >= 3);
+    let canceled = job.cancel();
+    assert_eq!(canceled.status, 200, "{}", canceled.body);
+    assert!(job.number("succeeded_units") < MANY_KEYS);
+    assert_eq!(segment_status(&master, &leaving.name), "OK");
+}
+
+#[test]
+fn a_job_whose_moves_do_not_end_is_not_canceled() {
     let master = Master::start(&["--client_ttl=60"]);
     let leaving = Node::start(&master, POOL_BYTES);
     let _staying = Node::start(&master, POOL_BYTES);

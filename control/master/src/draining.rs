@@ -49,6 +49,8 @@ pub struct DrainReport {
     pub migrated_bytes: u64,
     /// Why a replica could not be moved, the last time.
     pub last_failure: Option<Status>,
+    /// Whether replicas wait because no target has room.
+    pub waits_for_room: bool,
     /// Whether nothing is left to do here.
     pub is_done: bool,
     /// Room in target segments to be borrowed from other shards.
@@ -64,6 +66,7 @@ impl DrainReport {
         self.failed += other.failed;
         self.migrated_bytes += other.migrated_bytes;
         self.last_failure = other.last_failure.or(self.last_failure);
+        self.waits_for_room |= other.waits_for_room;
         self.is_done &= other.is_done;
     }
 }
@@ -132,6 +135,7 @@ impl Drain {
             failed: self.given_up as u64,
             migrated_bytes: self.migrated_bytes,
             last_failure: self.last_failure,
+            waits_for_room: self.tries.values().any(Tries::waits_for_room),
             is_done: active == 0 && leased == 0 && nothing_to_try,
             needs: Vec::new(),
         }
@@ -236,7 +240,9 @@ mod tests {
         let mut drain = Drain::default();
         drain.note_no_room(5, 100);
         assert_eq!(drain.report(1, 0, 0).last_failure, None);
+        assert!(drain.report(1, 0, 0).waits_for_room);
         drain.note_no_room(5, 101 + NO_ROOM_PATIENCE_MS);
+        assert!(!drain.report(1, 0, 0).waits_for_room, "it is given up");
         assert_eq!(drain.report(1, 0, 0).last_failure, Some(Status::NoAvailableHandle));
     }
 

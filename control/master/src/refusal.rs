@@ -13,6 +13,24 @@ pub struct JobRefusal {
 }
 
 impl JobRefusal {
+    /// A name that no mounted segment has.
+    pub(crate) fn no_segment(name: &str) -> Self {
+        Self {
+            status: Status::SegmentNotFound,
+            reason: format!(
+                "No segment is named {name:?}: /get_all_segments lists those that are mounted"
+            ),
+        }
+    }
+
+    /// A segment that takes no objects, so that there is nothing to begin.
+    pub(crate) fn closed_segment(name: &str, state: &str, advice: &str) -> Self {
+        Self {
+            status: Status::UnavailableInCurrentStatus,
+            reason: format!("Segment {name} is {state}: {advice}"),
+        }
+    }
+
     /// A name that segments of several clients have.
     pub(crate) fn shared_name(name: &str, clients: usize) -> Self {
         Self {

@@ -255,6 +255,15 @@ impl KeyShard {
         gauges
     }
 
+    /// Names of the segments in memory that take no objects whatever is free there: they are
+    /// drained, being drained or unmounted, or their owners are not verified.
+    pub fn closed_segments(&self) -> impl Iterator<Item = &str> {
+        let is_closed =
+            |share: &&crate::share::SegmentShare| share.is_memory() && share.is_closed();
+        let shares = self.space.iter().map(|(_, share)| share);
+        shares.filter(is_closed).map(|share| share.spec.name.as_str())
+    }
+
     /// The state of each readable segment in numbers, in order of segment numbers.
     pub fn segment_gauges(&self) -> impl Iterator<Item = SegmentGauges> + '_ {
         (0..self.space.bound()).filter_map(|segment| self.segment_gauge(segment))

@@ -107,6 +107,11 @@ impl SegmentShare {
         self.state == ShareState::Live && !self.is_disk() && self.announced_until.is_none()
     }
 
+    /// Whether it is readable and takes no new objects.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == ShareState::Draining
+    }
+
     /// Whether its owner has not announced all that lies there.
     pub(crate) fn is_rebuilding(&self) -> bool {
         self.is_readable() && self.announced_until.is_some()

@@ -46,6 +46,11 @@ impl Tries {
         self.given_up
     }
 
+    /// Whether it waits for room.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.given_up.is_none() && self.without_room_since_ms.is_some()
+    }
+
     /// A copy is good; the next one starts afresh.
     pub(crate) fn note_done(&mut self) {
         (self.failed, self.without_room_since_ms) = (0, None);

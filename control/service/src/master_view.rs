@@ -245,7 +245,12 @@ fn segment_info(used: SegmentUsage) -> SegmentInfo {
     }
 }
 
+/// What objects of a job that goes on wait for.
+const NO_ROOM: &str =
+    "objects wait for room: no other segment takes objects or has enough free; start another node";
+
 fn drain_info(job: &DrainJob) -> DrainInfo {
+    let waits_for_room = !job.state.is_ended() && job.report.waits_for_room;
     DrainInfo {
         state: job.state as u8,
         state_name: job.state.name(),
@@ -257,7 +262,7 @@ fn drain_info(job: &DrainJob) -> DrainInfo {
         blocked_units: job.report.blocked,
         active_units: u64::from(job.report.active),
         migrated_bytes: job.report.migrated_bytes,
-        message: job.message.clone(),
+        message: if waits_for_room { NO_ROOM.to_owned() } else { job.message.clone() },
     }
 }
 

@@ -198,19 +198,22 @@ impl Registry {
     }
 
     /// The numbers of the segments with these names, each of which must take objects.
-    fn usable(&self, names: &[String]) -> Result<Vec<u32>, Status> {
+    fn usable(&self, names: &[String]) -> Result<Vec<u32>, JobRefusal> {
         let mut found = Vec::new();
         for name in names {
             let before = found.len();
             for view in self.meant(name) {
-                let is_disk = self.is_disk(view.index);
-                if is_disk || view.state != SegmentState::Ok {
-                    return Err(Status::UnavailableInCurrentStatus);
+                if self.is_disk(view.index) {
+                    let advice = "drain jobs move what lies in memory";
+                    return Err(JobRefusal::closed_segment(name, "a disk", advice));
+                }
+                if let Some((state, advice)) = why_closed(view.state) {
+                    return Err(JobRefusal::closed_segment(name, state, advice));
                 }
                 found.push(view.index);
             }
             if found.len() == before {
-                return Err(Status::SegmentNotFound);
+                return Err(JobRefusal::no_segment(name));
             }
         }
         found.sort_unstable();
@@ -230,6 +233,23 @@ impl Registry {
             }
             Occupancy::Open | Occupancy::Drained => {}
         }
+    }
+}
+
+/// Why a segment takes no objects, and what to do.
+fn why_closed(state: SegmentState) -> Option<(&'static str, &'static str)> {
+    match state {
+        SegmentState::Ok => None,
+        SegmentState::Unconfirmed => {
+            Some(("not verified yet", "its data port must be reachable from the master"))
+        }
+        SegmentState::Draining => {
+            Some(("being drained", "wait for the end of that job, or cancel it"))
+        }
+        SegmentState::Drained => {
+            Some(("drained", "its node takes objects again when it is started again"))
+        }
+        SegmentState::GracefullyUnmounting => Some(("being unmounted", "its node is leaving")),
     }
 }
 

@@ -9,10 +9,10 @@ use perigee_schemas::{Identity, Status};
 use perigee_shard::Environment;
 use std::time::Duration;
 
-/// Pause between two looks whether a turn has ended.
+/// Pause between two looks whether a turn, or the moves of a job, have ended.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
-/// Looks before the operator gets \"try again\": seconds.
-const TURN_LOOKS_MAX: u32 = 3_000;
+/// Longest wait for that before the operator gets "try again".
+const CANCEL_PATIENCE: Duration = Duration::from_secs(3);
 
 impl<E: Environment> ControlShard<E> {
     /// Makes a turn of every job; returns whether moves are under way. Runs on the first shard.
@@ -47,28 +47,31 @@ impl<E: Environment> ControlShard<E> {
         created.unwrap_or_else(|| Err(Status::InternalError.into()))
     }
 
-    /// Ends a job of which no move is under way. Runs on the first shard.
+    /// Ends a job, after the moves that are under way. Runs on the first shard.
     ///
     /// # Errors
-    /// As `Registry::cancel_drain`; `RpcTimeout` if the shards are too busy.
+    /// As `Registry::cancel_drain`, if moves take too long; `RpcTimeout` if the shards are too
+    /// busy.
     pub(crate) async fn cancel_drain(&self, id: u128) -> Result<(), Status> {
-        for _ in 0..TURN_LOOKS_MAX {
-            if self.copies.begin() {
-                // A last turn that begins nothing tells what is under way.
-                self.turn_drain(id, Some(0)).await;
-                let wall_ms = self.environment.wall_ms();
-                let cancel = |registry: &mut Registry| registry.cancel_drain(wall_ms, id);
-                let canceled = self.ask_registry(cancel);
-                let canceled = canceled.unwrap_or(Err(Status::InternalError));
-                if canceled.is_ok() {
-                    self.end_drain(id).await;
-                }
-                self.copies.end();
-                return canceled;
+        let end = self.environment.now() + CANCEL_PATIENCE;
+        while !self.copies.begin() {
+            if self.environment.now() >= end {
+                return Err(Status::RpcTimeout);
             }
             self.environment.sleep(TURN_PAUSE).await;
         }
-        Err(Status::RpcTimeout)
+        // As long as the turn is taken no moves begin.
+        while self.turn_drain(id, Some(0)).await && self.environment.now() < end {
+            self.environment.sleep(TURN_PAUSE).await;
+        }
+        let wall_ms = self.environment.wall_ms();
+        let cancel = |registry: &mut Registry| registry.cancel_drain(wall_ms, id);
+        let canceled = self.ask_registry(cancel).unwrap_or(Err(Status::InternalError));
+        if canceled.is_ok() {
+            self.end_drain(id).await;
+        }
+        self.copies.end();
+        canceled
     }
 
     /// One turn of a job on all shards; returns whether moves are under way.

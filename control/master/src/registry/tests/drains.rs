@@ -128,6 +128,22 @@ fn a_draining_segment_that_is_mounted_again_keeps_draining() {
 }
 
 #[test]
+fn a_refusal_names_the_segment_and_says_what_to_do() {
+    let mut registry = cluster(2);
+    let mut reason = |names: &[&str]| {
+        registry.create_drain(0, 2, request(names, &[])).map_err(|refused| refused.reason)
+    };
+    let unknown = reason(&["x"]).unwrap_err();
+    assert!(unknown.contains("\"x\"") && unknown.contains("/get_all_segments"), "{unknown}");
+    assert_eq!(reason(&["n1"]), Ok(()));
+    let busy = reason(&["n1"]).unwrap_err();
+    assert!(busy.contains("n1 is being drained: wait"), "{busy}");
+    assert!(registry.note_drain(0, 2, done()));
+    let drained = registry.create_drain(0, 3, request(&["n1"], &[])).unwrap_err().reason;
+    assert!(drained.contains("n1 is drained") && drained.contains("started again"), "{drained}");
+}
+
+#[test]
 fn wrong_requests_change_nothing() {
     let mut registry = cluster(3);
     let concurrent = |max_concurrency| DrainJobRequest { max_concurrency, ..request(&["n0"], &[]) };
@@ -145,7 +161,8 @@ fn wrong_requests_change_nothing() {
         (request(&["n0"], &["n2"]), busy),
     ] {
         let created = registry.create_drain(0, 2, wrong.clone());
-        assert_eq!(created, Err(status.into()), "{wrong:?}");
+        let refused = created.expect_err("it is wrong");
+        assert_eq!(refused.status, status, "{wrong:?}");
     }
     assert!(registry.take_events().is_empty());
     assert_eq!(state(&registry, 0), Some(SegmentState::Ok));
