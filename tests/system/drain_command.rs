@@ -1,30 +1,40 @@
 //! `perigee drain`, the preStop hook of a pod. Invariant: success means that every object was
 //! moved.
 
+use nix::sys::signal::Signal;
 use perigee_schemas::Status;
 use perigee_store::ReplicateConfig;
 use perigee_tests::cluster::{Master, Node};
 use perigee_tests::content::fill;
+use perigee_tests::deadline::wait_until;
+use perigee_tests::limits::{CALL_DEADLINE, MEMBERSHIP_DEADLINE};
 use perigee_tests::objects::{Objects, key_name};
 use perigee_tests::program::{Ended, Program};
+use std::time::Duration;
 
 const KEYS: u64 = 16;
 const OBJECT_BYTES: usize = 256 << 10;
 const POOL_BYTES: u64 = 64 << 20;
 const SHORT_LEASES: &str = "--default_kv_lease_ttl=1000";
+/// How long a master is away.
+const AWAY: Duration = Duration::from_secs(2);
 /// Exit codes of the help text.
 const REFUSED: i32 = 64;
 const NO_ANSWER: i32 = 69;
 const TRY_LATER: i32 = 75;
 
-fn drain(master: &Master, flags: &[&str]) -> Ended {
+fn words(master: &Master, flags: &[&str]) -> Vec<String> {
     let mut words = vec![
         "drain".to_owned(),
         format!("--master={}", master.rpc),
         format!("--metrics_port={}", master.http.port()),
     ];
     words.extend(flags.iter().map(|flag| (*flag).to_owned()));
-    Program::run("perigee", &words)
+    words
+}
+
+fn drain(master: &Master, flags: &[&str]) -> Ended {
+    Program::run("perigee", &words(master, flags))
 }
 
 fn put_all(objects: &Objects, node: &Node) {
@@ -86,18 +96,107 @@ fn what_has_nowhere_to_go_is_no_success_and_stays_readable() {
     put_all(&objects, &only);
     let ended = drain(&master, &["--timeout=3s"]);
     assert_eq!(ended.code, Some(TRY_LATER), "{}", ended.output);
+    assert!(ended.output.contains("No other node has room"), "{}", ended.output);
+    assert!(ended.output.contains("takes objects again"), "{}", ended.output);
     assert_eq!(objects.get_object(0, OBJECT_BYTES), Ok(1));
+    assert_eq!(objects.put_object(KEYS, 1, OBJECT_BYTES), Status::Ok, "the job is canceled");
+}
+
+#[test]
+fn a_drained_segment_is_drained_again_at_once_and_puts_without_room_name_it() {
+    let master = Master::start(&[SHORT_LEASES]);
+    let only = Node::start(&master, POOL_BYTES);
+    let segment = format!("--segment={}", only.name);
+    for _ in 0..2 {
+        let ended = drain(&master, &[&segment]);
+        assert_eq!(ended.code, Some(0), "{}", ended.output);
+    }
+    let objects = Objects::open(&master.address());
+    assert_eq!(objects.put_object(0, 1, OBJECT_BYTES), Status::NoAvailableHandle);
+    wait_until("the log says why", CALL_DEADLINE, || {
+        let log = master.program.log();
+        log.lines().any(|line| line.contains("No room for puts") && line.contains(&only.name))
+    });
+}
+
+/// Starts the master again while nodes stand still; a drain that is begun then ends after they go
+/// on.
+fn drain_after_a_restart(master: &mut Master, nodes: &[&Node], flags: &[&str]) -> Ended {
+    nodes.iter().for_each(|node| node.program.signal(Signal::SIGSTOP));
+    master.program.kill();
+    master.start_again();
+    let mut program = Program::start("perigee", &words(master, flags));
+    wait_until("the drain has asked, or has ended", CALL_DEADLINE, || {
+        !program.is_running() || master.metric("perigee_uptime_seconds") > Some(2.0)
+    });
+    nodes.iter().for_each(|node| node.program.signal(Signal::SIGCONT));
+    let status = program.wait(MEMBERSHIP_DEADLINE).expect("the drain ends");
+    Ended { code: status.code(), signal: None, output: program.log() }
+}
+
+#[test]
+fn a_named_segment_that_a_restarted_master_does_not_know_yet_is_waited_for() {
+    for quick in ["--quick=false", "--quick"] {
+        let mut master = Master::start(&[SHORT_LEASES]);
+        let leaving = Node::start(&master, POOL_BYTES);
+        let staying = Node::start(&master, POOL_BYTES);
+        let objects = Objects::open(&master.address());
+        put_all(&objects, &leaving);
+        let segment = format!("--segment={}", leaving.name);
+        let ended = drain_after_a_restart(&mut master, &[&leaving, &staying], &[&segment, quick]);
+        assert_eq!(ended.code, Some(0), "{quick}: {}", ended.output);
+        let moved = format!("{KEYS} objects moved");
+        assert!(ended.output.contains(&moved), "{quick}: {}", ended.output);
+    }
+}
+
+#[test]
+fn a_host_whose_node_a_restarted_master_does_not_know_yet_has_something_to_drain() {
+    let mut master = Master::start(&[SHORT_LEASES]);
+    let only = Node::start(&master, POOL_BYTES);
+    let ended = drain_after_a_restart(&mut master, &[&only], &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.output);
+    assert!(ended.output.contains(&format!("Drained {}", only.name)), "{}", ended.output);
+}
+
+#[test]
+fn a_master_that_is_away_is_asked_again_for_the_segments_of_this_host() {
+    let mut master = Master::start(&[SHORT_LEASES]);
+    let only = Node::start(&master, POOL_BYTES);
+    master.program.kill();
+    let mut program = Program::start("perigee", &words(&master, &["--timeout=60s"]));
+    assert_eq!(program.wait(AWAY), None, "{}", program.log());
+    master.start_again();
+    let status = program.wait(MEMBERSHIP_DEADLINE).expect("the drain ends");
+    assert_eq!(status.code(), Some(0), "{}", program.log());
+    assert!(program.log().contains(&format!("Drained {}", only.name)), "{}", program.log());
 }
 
 #[test]
 fn a_master_that_does_not_answer_or_refuses_is_named() {
     let master = Master::start(&[]);
-    let unknown = drain(&master, &["--segment=no-such-segment:1"]);
+    let unknown = drain(&master, &["--segment=no-such-segment:1", "--timeout=1s"]);
     assert_eq!(unknown.code, Some(REFUSED), "{}", unknown.output);
+    assert!(unknown.output.contains("does not know no-such-segment:1"), "{}", unknown.output);
     // It asks again until its time is over.
     let silent =
         ["drain", "--master=127.0.0.1:1", "--segment=a:1", "--metrics_port=1", "--timeout=2s"];
     let ended = Program::run("perigee", &silent);
     assert_eq!(ended.code, Some(NO_ANSWER), "{}", ended.output);
     assert!(ended.output.contains("--metrics_port"), "{}", ended.output);
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_a_master_out_of_reach_and_no_wrong_argument() {
+    let nowhere = "--master=no-such-host.invalid:50051";
+    for words in [["drain", nowhere, "--timeout=1s"], ["status", nowhere, "--timeout=5s"]] {
+        let ended = Program::run("perigee", &words);
+        assert_eq!(ended.code, Some(NO_ANSWER), "{words:?}: {}", ended.output);
+        assert!(ended.output.contains("cannot be reached"), "{words:?}: {}", ended.output);
+    }
+    for malformed in ["no-such-host.invalid", "host:port"] {
+        let ended = Program::run("perigee", &["status", &format!("--master={malformed}")]);
+        assert_eq!(ended.code, Some(REFUSED), "{}", ended.output);
+        assert!(ended.output.contains("write host:port"), "{}", ended.output);
+    }
 }

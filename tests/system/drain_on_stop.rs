@@ -4,6 +4,7 @@
 use nix::sys::signal::Signal;
 use perigee_schemas::Status;
 use perigee_tests::cluster::{Master, Node};
+use perigee_tests::deadline::wait_until;
 use perigee_tests::limits::CALL_DEADLINE;
 use perigee_tests::objects::Objects;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +78,38 @@ fn sigterm_alone_loses_nothing_that_others_can_take() {
 }
 
 #[test]
+fn a_master_that_has_just_started_again_is_not_taken_for_one_that_knows_of_nothing() {
+    for asked in [None, Some(PATIENCE)] {
+        let mut master = Master::start(&[SHORT_LEASES]);
+        let port = port_of(&master);
+        let flags: Vec<&str> = asked.into_iter().chain([port.as_str()]).collect();
+        let mut leaving = Node::start_with(&master, POOL_BYTES, &flags);
+        let objects = Objects::open(&master.address());
+        for key in 0..KEYS {
+            assert_eq!(objects.put_object(key, 1, OBJECT_BYTES), Status::Ok, "key {key}");
+        }
+        let staying = Node::start(&master, POOL_BYTES);
+        // Neither has mounted again when the signal is handled.
+        for node in [&leaving, &staying] {
+            node.program.signal(Signal::SIGSTOP);
+        }
+        master.program.kill();
+        master.start_again();
+        leaving.program.signal(Signal::SIGTERM);
+        leaving.program.signal(Signal::SIGCONT);
+        wait_until("it drains", CALL_DEADLINE, || leaving.program.log().contains("Moving objects"));
+        staying.program.signal(Signal::SIGCONT);
+        let status = leaving.program.wait(END_DEADLINE);
+        let log = leaving.program.log();
+        assert_eq!(status.and_then(|status| status.code()), Some(0), "{log}");
+        assert!(log.contains(&format!("All objects were moved objects={KEYS} ")), "{log}");
+        for key in 0..KEYS {
+            assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1), "key {key}");
+        }
+    }
+}
+
+#[test]
 fn a_default_drain_does_not_wait_if_no_other_node_takes_objects() {
     let master = Master::start(&[]);
     let port = port_of(&master);
@@ -110,7 +143,7 @@ fn a_second_signal_does_not_wait_for_the_drain() {
     let objects = Objects::open(&master.address());
     assert_eq!(objects.put_object(0, 1, OBJECT_BYTES), Status::Ok);
     only.program.signal(Signal::SIGTERM);
-    perigee_tests::deadline::wait_until("it drains", CALL_DEADLINE, || {
+    wait_until("it drains", CALL_DEADLINE, || {
         only.program.log().contains("Moving objects to other nodes")
     });
     only.program.signal(Signal::SIGTERM);

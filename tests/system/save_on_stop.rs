@@ -57,6 +57,30 @@ fn what_memory_alone_had_is_read_from_the_disk_by_the_next_life() {
 }
 
 #[test]
+fn a_stop_just_after_the_start_of_the_master_writes_to_the_disk_as_well() {
+    let (mut master, folder) = (Master::start(&FLAGS), TempDir::new().expect("a folder"));
+    let mut node = DiskNode::start(&master, folder.path());
+    let objects = Objects::open(&master.address());
+    put_all(&objects);
+    node.node.program.signal(Signal::SIGSTOP);
+    master.program.kill();
+    master.start_again();
+    node.node.program.signal(Signal::SIGTERM);
+    node.node.program.signal(Signal::SIGCONT);
+    let status = node.node.program.wait(END_DEADLINE);
+    let log = node.log();
+    assert_eq!(status.and_then(|status| status.code()), Some(0), "{log}");
+    assert!(log.contains("What memory alone had is on the disks, as far as"), "{log}");
+    let _node = DiskNode::start(&master, folder.path());
+    wait_until("the disk is announced", MEMBERSHIP_DEADLINE, || {
+        (0..KEYS).all(|key| objects.exists(&key_name(key)))
+    });
+    for key in 0..KEYS {
+        assert_eq!(objects.get_object(key, OBJECT_BYTES), Ok(1), "key {key}");
+    }
+}
+
+#[test]
 fn a_disk_without_room_keeps_no_node_from_its_end() {
     if !can_mount() {
         return;

@@ -1,7 +1,10 @@
 //! Emptying segments before they stop: drain jobs over the master's HTTP port. Invariant: every
 //! request and the whole wait end in time, and no single lost answer leaves objects behind.
 
-use crate::limits::{DRAIN_ANSWER_DEADLINE, DRAIN_POLL_PAUSE};
+use crate::limits::{
+    DRAIN_ANSWER_DEADLINE, DRAIN_CANCEL_DEADLINE, DRAIN_POLL_PAUSE, MASTER_SETTLES,
+};
+use perigee_schemas::Status;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -13,6 +16,8 @@ pub use error::DrainError;
 
 /// Tells the master that the name in `Host` is the operator's own, not one that a web page made up.
 const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
+/// State of a segment whose data port the master has not seen yet.
+const UNVERIFIED: &str = "UNDEFINED";
 
 /// What a job has moved.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct DrainJobs {
     url: String,
     /// How long the master may be silent, if not until the end.
     silence: Duration,
+    /// Whether a job whose time is over is canceled.
+    cancels: bool,
 }
 
 impl DrainJobs {
@@ -46,7 +53,15 @@ impl DrainJobs {
             agent: ureq::Agent::new_with_config(config.build()),
             url: format!("http://{host}:{http_port}/api/v1"),
             silence: Duration::MAX,
+            cancels: false,
         }
+    }
+
+    /// Cancels a job that it gives up, so that its segments take objects again. Not for an owner
+    /// that leaves.
+    #[must_use]
+    pub fn canceling(self) -> Self {
+        Self { cancels: true, ..self }
     }
 
     /// Gives up when the master has not answered for `silence`.
@@ -68,22 +83,47 @@ impl DrainJobs {
         &self,
         segments: &[String],
         until: Instant,
-        goes_on: impl FnMut() -> Result<(), DrainError>,
+        mut goes_on: impl FnMut() -> Result<(), DrainError>,
     ) -> Result<Option<Moved>, DrainError> {
-        let mut lost = false;
-        let created = self.retried(until, || {
-            let created = self.create(segments);
-            lost |= matches!(created, Err(DrainError::NoAnswer { .. }));
-            created
-        });
-        match created {
-            Ok(id) => self.wait_for_job(&id, until, goes_on).map(Some),
-            // The request without an answer may have been carried out.
-            Err(DrainError::Refused(reason)) if lost => {
-                self.wait_for_segments(segments, reason, until).map(|()| None)
+        loop {
+            let begun = match self.retried(until, || self.create(segments)) {
+                Ok(id) => self.wait_for_job(&id, segments, until, &mut goes_on).map(Some),
+                // They may be empty already, or another job is at it: also one of a request whose
+                // answer was lost.
+                Err(DrainError::Refused(reason)) => {
+                    self.wait_for_segments(segments, reason, until).map(|()| None)
+                }
+                Err(error) => Err(error),
+            };
+            match begun {
+                // The owner mounts them again with its next heartbeats.
+                Err(DrainError::NotMounted(_) | DrainError::Forgotten)
+                    if Instant::now() < until =>
+                {
+                    std::thread::sleep(DRAIN_POLL_PAUSE);
+                }
+                ended => return ended,
             }
-            Err(error) => Err(error),
         }
+    }
+
+    /// When this master has heard of all owners; `None` if it does not say how old it is.
+    #[must_use]
+    pub fn settles_at(&self) -> Option<Instant> {
+        let age = self.age()?;
+        Some(Instant::now() + MASTER_SETTLES.saturating_sub(age))
+    }
+
+    fn age(&self) -> Option<Duration> {
+        let metrics = format!("{}/metrics", self.root());
+        let mut answer = self.agent.get(&metrics).call().ok()?;
+        let text = answer.body_mut().read_to_string().ok()?;
+        let seconds = text.lines().find_map(|line| line.strip_prefix("perigee_uptime_seconds "))?;
+        Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok()
+    }
+
+    fn root(&self) -> &str {
+        self.url.trim_end_matches("/api/v1")
     }
 
     /// Refuses another master than the one that knows these segments by these clients: it may be at
@@ -96,8 +136,7 @@ impl DrainJobs {
         owned: &[(String, String)],
         until: Instant,
     ) -> Result<(), DrainError> {
-        let root = self.url.trim_end_matches("/api/v1");
-        let detail = format!("{root}/get_segments_detail");
+        let detail = format!("{}/get_segments_detail", self.root());
         let found = self.retried(until, || self.parsed(self.agent.get(&detail).call()))?;
         let rows = found["segments"].as_array().map(Vec::as_slice).unwrap_or_default();
         let is_there = |(name, client): &(String, String)| {
@@ -132,34 +171,75 @@ impl DrainJobs {
         let body = json!({ "segments": segments }).to_string();
         let request = self.agent.post(format!("{}/drain_jobs", self.url));
         let request = request.header(TRUSTED_HOST.0, TRUSTED_HOST.1);
-        let created = self.parsed(request.send(&body))?;
+        let created = self.parsed(request.send(&body)).map_err(|error| named(error, segments))?;
         Ok(created["job_id"].as_str().unwrap_or_default().to_owned())
     }
 
     fn wait_for_job(
         &self,
         id: &str,
+        segments: &[String],
         until: Instant,
-        mut goes_on: impl FnMut() -> Result<(), DrainError>,
+        goes_on: &mut impl FnMut() -> Result<(), DrainError>,
     ) -> Result<Moved, DrainError> {
         loop {
-            let job = self.retried(until, || self.get("drain_jobs/query", ("job_id", id)))?;
-            let state = job["status_name"].as_str().unwrap_or_default();
-            match state {
-                "SUCCEEDED" => return Ok(moved(&job)),
-                "FAILED" | "CANCELED" => return Err(DrainError::Left(progress(&job, state))),
-                _ if Instant::now() >= until => {
-                    let text = format!("{} and goes on as job {id}", progress(&job, state));
-                    return Err(DrainError::Late(text));
-                }
-                _ => {
-                    if job["active_units"].as_u64() == Some(0) {
-                        goes_on()?;
-                    }
-                    std::thread::sleep(DRAIN_POLL_PAUSE);
-                }
+            let job = self.retried(until, || self.job(id))?;
+            if let Some(ended) = ended(&job) {
+                return ended;
             }
+            if Instant::now() >= until {
+                return self.give_up(id, segments, &job);
+            }
+            if job["active_units"].as_u64() == Some(0)
+                && let Err(error) = goes_on()
+            {
+                self.cancel(id);
+                return Err(error);
+            }
+            std::thread::sleep(DRAIN_POLL_PAUSE);
         }
+    }
+
+    fn job(&self, id: &str) -> Result<Value, DrainError> {
+        self.get("drain_jobs/query", ("job_id", id))
+    }
+
+    /// The time of a job is over: what came of it after all, or why not.
+    fn give_up(&self, id: &str, segments: &[String], job: &Value) -> Result<Moved, DrainError> {
+        let is_canceled = self.cancel(id);
+        // It may have come to its end in that moment.
+        if self.cancels
+            && !is_canceled
+            && let Ok(job) = self.job(id)
+            && let Some(ended) = ended(&job)
+        {
+            return ended;
+        }
+        let fate = match is_canceled {
+            true => format!("the job is canceled, and {} takes objects again", segments.join(", ")),
+            false => format!(
+                "the job goes on: curl -X POST '{}/drain_jobs/cancel?job_id={id}' ends it",
+                self.url
+            ),
+        };
+        // A job that has not ended says only what its objects wait for. What its walk has not come
+        // to is in none of its counts.
+        let waits_for_room = job["message"].as_str().is_some_and(|message| !message.is_empty());
+        Err(match waits_for_room {
+            true => DrainError::NoRoom(format!("{}; {fate}", counts(job))),
+            false => DrainError::Late(format!("{} objects moved; {fate}", moved(job).objects)),
+        })
+    }
+
+    /// Cancels a job, if that is wanted; whether its segments take objects again.
+    fn cancel(&self, id: &str) -> bool {
+        if !self.cancels {
+            return false;
+        }
+        let request = self.agent.post(format!("{}/drain_jobs/cancel", self.url));
+        let request = request.query("job_id", id).header(TRUSTED_HOST.0, TRUSTED_HOST.1);
+        let request = request.config().timeout_global(Some(DRAIN_CANCEL_DEADLINE)).build();
+        self.parsed(request.send_empty()).is_ok()
     }
 
     /// Waits until segments are empty that a job of unknown number may be emptying. `reason` is why
@@ -174,7 +254,10 @@ impl DrainJobs {
         loop {
             let states: Result<Vec<String>, DrainError> =
                 segments.iter().map(|name| self.retried(until, || self.state(name))).collect();
-            let states = states?;
+            let states = match states {
+                Err(DrainError::NotMounted(_)) => return Err(DrainError::Refused(reason)),
+                states => states?,
+            };
             if states.iter().all(|state| state == "DRAINED") {
                 return Ok(());
             }
@@ -182,12 +265,17 @@ impl DrainJobs {
             was_draining |= is_draining;
             match is_draining {
                 true if Instant::now() < until => std::thread::sleep(DRAIN_POLL_PAUSE),
-                true => return Err(DrainError::Late("the job goes on".to_owned())),
+                true => {
+                    return Err(DrainError::Late("another job is at it and goes on".to_owned()));
+                }
                 false if was_draining => {
                     return Err(DrainError::Left(format!(
                         "the segments are {}",
                         states.join(", ")
                     )));
+                }
+                false if states.iter().any(|state| state == UNVERIFIED) => {
+                    return Err(DrainError::NotMounted(segments.join(", ")));
                 }
                 false => return Err(DrainError::Refused(reason)),
             }
@@ -223,9 +311,38 @@ impl DrainJobs {
         if answer.status().is_success() {
             return Ok(body);
         }
+        let code = body["error_code"].as_i64();
+        let is = |status: Status| code == Some(status.code().into());
+        if is(Status::SegmentNotFound) {
+            return Err(DrainError::NotMounted("the segment".to_owned()));
+        }
+        if is(Status::JobNotFound) {
+            return Err(DrainError::Forgotten);
+        }
         let reason = body["error_message"].as_str().map_or(text.as_str(), |reason| reason);
         Err(DrainError::Refused(reason.to_owned()))
     }
+}
+
+/// Says of an unknown segment which it is.
+fn named(error: DrainError, segments: &[String]) -> DrainError {
+    match error {
+        DrainError::NotMounted(_) => DrainError::NotMounted(segments.join(", ")),
+        error => error,
+    }
+}
+
+/// What a job came to, if it has ended.
+fn ended(job: &Value) -> Option<Result<Moved, DrainError>> {
+    match state_of(job) {
+        "SUCCEEDED" => Some(Ok(moved(job))),
+        state @ ("FAILED" | "CANCELED") => Some(Err(DrainError::Left(progress(job, state)))),
+        _ => None,
+    }
+}
+
+fn state_of(job: &Value) -> &str {
+    job["status_name"].as_str().unwrap_or_default()
 }
 
 fn moved(job: &Value) -> Moved {
@@ -233,14 +350,16 @@ fn moved(job: &Value) -> Moved {
     Moved { objects: number("succeeded_units"), bytes: number("migrated_bytes") }
 }
 
-/// How far a job is, for a message.
+/// How a job ended, for a message.
 fn progress(job: &Value, state: &str) -> String {
-    let number = |field: &str| job[field].as_u64().unwrap_or(0);
     let message = job["message"].as_str().unwrap_or_default();
     let separator = if message.is_empty() { "" } else { ": " };
-    format!(
-        "the job is {state}{separator}{message}, {} objects moved, {} not",
-        number("succeeded_units"),
-        number("failed_units") + number("blocked_units") + number("active_units")
-    )
+    format!("the job is {state}{separator}{message}, {}", counts(job))
+}
+
+/// How far a job is.
+fn counts(job: &Value) -> String {
+    let number = |field: &str| job[field].as_u64().unwrap_or(0);
+    let left = number("failed_units") + number("blocked_units") + number("active_units");
+    format!("{} objects moved, {left} not", number("succeeded_units"))
 }

@@ -47,6 +47,13 @@ pub const DRAIN_TIMEOUT_MS_MAX: i128 = 86_400_000;
 /// Longest wait for one answer of the master about a drain.
 pub const DRAIN_ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
+/// Longest wait for the end of a drain job whose time is over.
+pub const DRAIN_CANCEL_DEADLINE: Duration = Duration::from_secs(4);
+
+/// How long after its start a master may not have heard of all segments: owners look for it once a
+/// second, and are late on a host with more to do than it can.
+pub const MASTER_SETTLES: Duration = Duration::from_secs(5);
+
 /// Pause between two looks at a drain job.
 pub const DRAIN_POLL_PAUSE: Duration = Duration::from_millis(200);
 

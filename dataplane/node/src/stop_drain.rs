@@ -21,8 +21,12 @@ pub(crate) fn stop_drain(config: &NodeConfig, signal: Option<Signal>, store: &St
     let until = started + drain.patience;
     let has_disks = store.has_disks();
     let moved = move_away(config, &drain, store, started + for_nodes(drain.patience, has_disks));
-    let moved_all = moved.is_ok();
+    // What the master knows nothing of may lie here all the same, and disks take it.
+    let moved_all = !matches!(moved, Err(_) | Ok(Some(Moved { objects: 0, .. })));
     match moved {
+        Ok(Some(Moved { objects: 0, .. })) => {
+            tracing::info!(took = ?started.elapsed(), "The master knows of no objects here");
+        }
         Ok(moved) => tracing::info!(
             objects = moved.as_ref().map(|moved| moved.objects),
             bytes = moved.as_ref().map(|moved| moved.bytes),
@@ -60,10 +64,11 @@ fn move_away(
     let patience = drain.patience;
     tracing::info!(?patience, "Moving objects to other nodes; another signal ends at once");
     let segments = [store.hostname()];
+    let jobs = DrainJobs::of(&config.master, drain.master_port);
     // With disks it need not be found out slowly that no other node takes objects.
     match drain.is_asked && !store.has_disks() {
-        true => DrainJobs::of(&config.master, drain.master_port).run(&segments, until),
-        false => drain_by_default(&config.master, drain.master_port, &segments, until),
+        true => jobs.run(&segments, until),
+        false => drain_by_default(jobs, &config.master, &segments, until),
     }
 }
 

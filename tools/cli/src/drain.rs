@@ -10,9 +10,10 @@ use crate::output;
 use crate::status::segments_of;
 use nix::ifaddrs::getifaddrs;
 use perigee_flags::{Flag, ProcessEnvironment, Program, ProgramStart, Settings, ValueKind};
-use perigee_node::limits::DRAIN_TIMEOUT_MS_MAX;
+use perigee_node::limits::{DRAIN_POLL_PAUSE, DRAIN_SILENCE, DRAIN_TIMEOUT_MS_MAX, MASTER_SETTLES};
 use perigee_node::{DrainError, DrainJobs, Moved, drain_by_default};
-use perigee_rpc::SegmentUse;
+use perigee_rpc::{CallError, SegmentUse};
+use perigee_schemas::Status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
@@ -74,30 +75,67 @@ pub(crate) fn run(
     };
     let started = Instant::now();
     let until = started + Duration::from_millis(settings.integer("timeout"));
-    let names = chosen(&settings, until)?;
+    let master = settings.text("master_server_address");
+    let jobs = DrainJobs::of(master, settings.integer("metrics_port")).canceling();
+    let names = chosen(&settings, &jobs, until)?;
     if names.is_empty() {
         return Ok(output::print("Nothing to drain: no segment of this host takes objects\n")?);
     }
-    let (master, http_port) =
-        (settings.text("master_server_address"), settings.integer("metrics_port"));
     let moved = match settings.bool("quick") {
-        true => drain_by_default(master, http_port, &names, until)?,
-        false => DrainJobs::of(master, http_port).run(&names, until)?,
+        true => drain_by_default(jobs, master, &names, until)?,
+        false => jobs.run(&names, until)?,
     };
     Ok(output::print(&summary(&names, moved.as_ref(), started.elapsed()))?)
 }
 
 /// Names of the segments to be emptied.
-fn chosen(settings: &Settings, until: Instant) -> Result<Vec<String>, Failure> {
+fn chosen(settings: &Settings, jobs: &DrainJobs, until: Instant) -> Result<Vec<String>, Failure> {
     let wanted = settings.text("segment").split(',').map(str::trim);
     let wanted: Vec<String> = wanted.filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if !wanted.is_empty() {
         return Ok(wanted);
     }
-    let patience = until.saturating_duration_since(Instant::now());
-    let master = settings.text("master_server_address");
-    let segments = segments_of(master, patience.min(DRAIN_ANSWER_DEADLINE))?;
-    Ok(own(&segments, &addresses_of_this_host()?)?)
+    let silent = match settings.bool("quick") {
+        true => until.min(Instant::now() + DRAIN_SILENCE),
+        false => until,
+    };
+    found(settings.text("master_server_address"), jobs, (silent, until))
+}
+
+/// Names of the segments of this host. A master that does not answer is asked again until the first
+/// time, one that has just started and lists none until the second.
+fn found(
+    master: &str,
+    jobs: &DrainJobs,
+    (silent, until): (Instant, Instant),
+) -> Result<Vec<String>, Failure> {
+    let mut settles = None;
+    loop {
+        let patience = until.saturating_duration_since(Instant::now()).max(DRAIN_POLL_PAUSE);
+        let listed = segments_of(master, patience.min(DRAIN_ANSWER_DEADLINE));
+        let now = Instant::now();
+        match listed {
+            Ok(listed) => {
+                let names = own(&listed, &addresses_of_this_host()?)?;
+                let settles = settles
+                    .get_or_insert_with(|| jobs.settles_at().unwrap_or(now + MASTER_SETTLES));
+                if !names.is_empty() || now >= *settles {
+                    return Ok(names);
+                }
+                if now >= until {
+                    return Err(DrainError::Unsettled.into());
+                }
+            }
+            Err(Failure::Call(error)) if is_silence(&error) && now < silent => settles = None,
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(DRAIN_POLL_PAUSE);
+    }
+}
+
+/// Whether a master may answer later.
+fn is_silence(error: &CallError) -> bool {
+    matches!(error.status(), Status::RpcFail | Status::RpcTimeout)
 }
 
 /// Names of the segments of the one client at these addresses; drained ones are left out.

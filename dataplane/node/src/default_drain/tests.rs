@@ -42,16 +42,31 @@ fn a_drain_is_useful_where_another_client_takes_objects() {
 
 #[test]
 fn nothing_is_done_where_nothing_lies() {
-    assert_eq!(of(&[]), Prospect::Empty);
     assert_eq!(of(&[segment("own:1", 1, 0, OPEN)]), Prospect::Empty);
+    assert_eq!(of(&[segment("own:1", 1, 0, UNVERIFIED)]), Prospect::Empty);
     let open = segment("other:1", 2, 0, OPEN);
     assert_eq!(of(&[segment("own:1", 1, 9, DRAINED), open]), Prospect::Empty);
+}
+
+#[test]
+fn segments_that_the_master_does_not_know_are_not_taken_for_empty() {
+    let other = segment("other:1", 2, 0, OPEN);
+    assert_eq!(of(&[]), Prospect::Unknown);
+    assert_eq!(of(std::slice::from_ref(&other)), Prospect::Unknown);
+    assert_eq!(of(&[segment("own:1", 1, 9, UNVERIFIED), other.clone()]), Prospect::Unknown);
+    let listed = [segment("own:1", 1, 9, DRAINED), other];
+    let both = ["own:1".to_owned(), "own:2".to_owned()];
+    assert_eq!(prospect(&listed, &both), Prospect::Unknown, "one of two");
+    let by_id = [id_text(listed[0].segment.id)];
+    assert_eq!(prospect(&listed, &by_id), Prospect::Empty, "an identity is a name, too");
 }
 
 #[test]
 fn a_master_that_is_away_is_not_waited_for() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let until = Instant::now() + Duration::from_secs(86_400);
-    let error = drain_by_default(&format!("127.0.0.1:{port}"), port, &["own:1".to_owned()], until);
+    let master = format!("127.0.0.1:{port}");
+    let jobs = DrainJobs::of(&master, port);
+    let error = drain_by_default(jobs, &master, &["own:1".to_owned()], until);
     assert!(matches!(error, Err(DrainError::NoList { .. })), "{error:?}");
 }

@@ -39,8 +39,22 @@ pub enum DrainError {
         reason: String,
     },
     /// No other segment takes objects.
-    #[error("No other node takes objects")]
+    #[error("No other node takes objects; a drain needs one with room")]
     Nowhere,
+    /// The master does not know the segments, or does not know yet what lies there.
+    #[error(
+        "The master does not know {0}: a name is wrong (perigee status lists them), or its owner has not \
+         mounted it again after the master's start"
+    )]
+    NotMounted(String),
+    /// The master has just started and lists nothing of this process or host.
+    #[error(
+        "The master has just started and may not know yet what lies here; drain again, with more time"
+    )]
+    Unsettled,
+    /// A restarted master has forgotten the job.
+    #[error("The master has been started again and has forgotten the job")]
+    Forgotten,
     /// The master refused the job.
     #[error("The master refused to drain: {0}")]
     Refused(String),
@@ -49,9 +63,14 @@ pub enum DrainError {
         "Not every object could be moved: {0}; clients still read what is left until its owner stops"
     )]
     Left(String),
-    /// The job goes on in the master.
+    /// The time is over.
     #[error("There was no time to move all: {0}; give it more time")]
     Late(String),
+    /// The time is over, and more of it would not help.
+    #[error(
+        "No other node has room for what is left: {0}; start another node or remove objects, then drain again"
+    )]
+    NoRoom(String),
 }
 
 /// Of `perigee drain` and of the node.
@@ -62,9 +81,12 @@ impl DrainError {
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
-            Self::Ambiguous(_) | Self::Refused(_) => Status::InvalidParams,
+            Self::Ambiguous(_) | Self::Refused(_) | Self::NotMounted(_) => Status::InvalidParams,
             Self::NoAnswer { .. } | Self::NoMaster { .. } | Self::NoList { .. } => Status::RpcFail,
-            Self::Left(_) | Self::Late(_) | Self::Nowhere => Status::NoAvailableHandle,
+            Self::Forgotten | Self::Unsettled => Status::RpcFail,
+            Self::Left(_) | Self::Late(_) | Self::NoRoom(_) | Self::Nowhere => {
+                Status::NoAvailableHandle
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DONE: &str = r#"200 {"status_name":"SUCCEEDED","succeeded_units":3,"migrated_bytes":9}"#;
 const BUSY: &str = r#"504 {"error_code":-901,"error_message":"RPC_TIMEOUT"}"#;
 const TAKEN: &str = r#"409 {"error_code":-1010,"error_message":"UNAVAILABLE_IN_CURRENT_STATUS"}"#;
+const NOT_FOUND: &str = r#"404 {"error_code":-101,"error_message":"SEGMENT_NOT_FOUND"}"#;
+const FORGOTTEN: &str = r#"404 {"error_code":-1402,"error_message":"JOB_NOT_FOUND"}"#;
 const CREATED: &str = r#"200 {"job_id":"5-9"}"#;
 
 /// Gives each connection its answer, `STATUS BODY`, or none where it is empty; the first line of
@@ -45,7 +47,8 @@ fn serve(answers: &[&'static str]) -> (DrainJobs, JoinHandle<Vec<String>>) {
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let body = text.split_once("\r\n\r\n").map(|(_, body)| body);
-    body.is_some_and(|body| text.starts_with("GET") || body.ends_with('}'))
+    let is_bare = text.starts_with("GET") || text.contains("/cancel?");
+    body.is_some_and(|body| is_bare || body.ends_with('}'))
 }
 
 fn run(answers: &[&'static str]) -> (Result<Option<Moved>, DrainError>, Vec<String>) {
@@ -75,12 +78,88 @@ fn a_job_whose_number_was_lost_has_ended_when_its_segments_are_empty() {
 
 #[test]
 fn a_refusal_and_a_stranger_are_errors_at_once() {
-    let refused = run(&[TAKEN]).0.unwrap_err();
+    let refused = run(&[TAKEN, r#"200 {"status_name":"OK"}"#]).0.unwrap_err();
     assert!(matches!(refused, DrainError::Refused(_)), "{refused}");
     let refused = run(&[BUSY, TAKEN, r#"200 {"status_name":"OK"}"#]).0.unwrap_err();
     assert!(matches!(refused, DrainError::Refused(_)), "{refused}");
     let stranger = run(&["404 <html>"]).0.unwrap_err();
     assert!(stranger.to_string().contains("is no master"), "{stranger}");
+}
+
+#[test]
+fn segments_that_are_not_mounted_yet_are_asked_for_again() {
+    let (moved, requests) = run(&[NOT_FOUND, NOT_FOUND, CREATED, DONE]);
+    assert_eq!(moved.unwrap(), Some(Moved { objects: 3, bytes: 9 }));
+    assert_eq!(requests.len(), 4);
+    let unverified = r#"200 {"status_name":"UNDEFINED"}"#;
+    assert!(run(&[TAKEN, unverified, CREATED, DONE]).0.is_ok());
+    let (jobs, server) = serve(&[NOT_FOUND]);
+    let unknown = jobs.run(&["host:1".to_owned()], Instant::now()).unwrap_err();
+    assert!(unknown.to_string().contains("does not know host:1"), "{unknown}");
+    server.join().unwrap();
+}
+
+#[test]
+fn a_job_that_a_restarted_master_has_forgotten_is_begun_again() {
+    let (moved, requests) = run(&[CREATED, FORGOTTEN, NOT_FOUND, CREATED, DONE]);
+    assert_eq!(moved.unwrap(), Some(Moved { objects: 3, bytes: 9 }));
+    assert_eq!(requests.iter().filter(|it| it.starts_with("POST")).count(), 3);
+}
+
+#[test]
+fn what_is_drained_or_being_drained_needs_no_second_job() {
+    let drained = r#"200 {"status_name":"DRAINED"}"#;
+    assert_eq!(run(&[TAKEN, drained]).0.unwrap(), None);
+    assert_eq!(run(&[TAKEN, r#"200 {"status_name":"DRAINING"}"#, drained]).0.unwrap(), None);
+}
+
+/// What comes of a job without time, and the last requests.
+fn without_time(answers: &[&'static str]) -> (Result<Option<Moved>, DrainError>, Vec<String>) {
+    let (jobs, server) = serve(answers);
+    let moved = jobs.canceling().run(&["host:1".to_owned()], Instant::now());
+    (moved, server.join().unwrap())
+}
+
+#[test]
+fn a_job_whose_time_is_over_is_canceled_and_says_what_it_waits_for() {
+    let running = r#"200 {"status_name":"RUNNING","message":"","blocked_units":2}"#;
+    let full =
+        r#"200 {"status_name":"RUNNING","message":"objects wait for room","blocked_units":2}"#;
+    let canceled = r#"200 {"status":"CANCELED"}"#;
+    let (late, requests) = without_time(&[CREATED, running, canceled]);
+    let late = late.unwrap_err();
+    assert!(matches!(late, DrainError::Late(_)), "{late}");
+    assert!(late.to_string().contains("host:1 takes objects again"), "{late}");
+    assert_eq!(requests[2], "POST /api/v1/drain_jobs/cancel?job_id=5-9");
+    let full = without_time(&[CREATED, full, canceled]).0.unwrap_err();
+    assert!(matches!(full, DrainError::NoRoom(_)), "{full}");
+    let (moved, _) = without_time(&[CREATED, running, TAKEN, DONE]);
+    assert_eq!(moved.unwrap(), Some(Moved { objects: 3, bytes: 9 }), "it ended in that moment");
+    let goes_on = without_time(&[CREATED, running, TAKEN, running]).0.unwrap_err().to_string();
+    assert!(goes_on.contains("goes on: curl") && goes_on.contains("job_id=5-9"), "{goes_on}");
+}
+
+#[test]
+fn an_owner_that_leaves_cancels_no_job() {
+    let (jobs, server) = serve(&[CREATED, r#"200 {"status_name":"RUNNING"}"#]);
+    assert!(jobs.run(&["host:1".to_owned()], Instant::now()).is_err());
+    server.join().unwrap();
+}
+
+#[test]
+fn a_master_settles_some_time_after_its_start() {
+    let (old, server) = serve(&["200 perigee_uptime_seconds 86400.5
+"]);
+    assert!(old.settles_at().is_some_and(|at| at <= Instant::now()));
+    server.join().unwrap();
+    let (young, server) = serve(&["200 perigee_uptime_seconds 0.5\n"]);
+    assert!(young.settles_at().is_some_and(|at| at > Instant::now()));
+    server.join().unwrap();
+    for answer in ["200 x 1", BUSY] {
+        let (silent, server) = serve(&[answer]);
+        assert_eq!(silent.settles_at(), None, "{answer}");
+        server.join().unwrap();
+    }
 }
 
 #[test]
