@@ -126,7 +126,8 @@ impl Drain {
     /// How the job stands, with `replicas` in its sources, old places of `leased` ones, and
     /// `active` moves under way.
     pub(crate) fn report(&self, replicas: usize, leased: u64, active: u32) -> DrainReport {
-        let left = if replicas == 0 { 0 } else { self.left_before };
+        // Those that were given up are counted as failed.
+        let left = if replicas == self.given_up { 0 } else { self.left_before };
         let nothing_to_try = replicas == self.given_up || self.is_hopeless();
         DrainReport {
             active,
@@ -224,11 +225,14 @@ mod tests {
         for _ in 0..=UNIT_RETRIES_MAX {
             assert!(drain.may_try(5, now_ms) && !drain.has_given_up(5));
             drain.note_failure(5, now_ms, Status::TransferFail);
+            drain.leave();
+            drain.end_step(now_ms, 1, 1);
             drain.check(|generation| generation == 5);
             now_ms += NO_ROOM_PATIENCE_MS;
         }
         let report = drain.report(1, 0, 0);
         assert_eq!((report.failed, report.is_done), (1, true), "nothing is left to try");
+        assert_eq!(report.blocked, 0, "it waits for nothing");
         assert_eq!(report.last_failure, Some(Status::TransferFail));
         assert!(!drain.report(2, 0, 0).is_done && !drain.report(1, 1, 0).is_done);
         drain.forget(5);
