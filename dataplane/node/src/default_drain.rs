@@ -80,7 +80,7 @@ fn outlook(
         let is_final = match found {
             Prospect::Useful | Prospect::UnderWay => true,
             Prospect::Unknown => {
-                // What lies there is told after it is mounted again.
+                // What lies there is announced after it is mounted again.
                 settles = Some(now + MASTER_SETTLES);
                 false
             }
