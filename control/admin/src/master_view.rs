@@ -69,10 +69,10 @@ pub trait ControlPlane: Send + Sync + 'static {
     /// `JobNotFound`, or the master did not answer.
     fn drain_job(&self, id: u128) -> Result<DrainInfo, Status>;
 
-    /// Ends a drain job of which no move is under way.
+    /// Ends a drain job once the moves under way have ended.
     ///
     /// # Errors
-    /// `JobNotFound`; `UnavailableInCurrentStatus` if it has ended or moves are under way.
+    /// `JobNotFound`; `UnavailableInCurrentStatus` if it has ended, or moves do not end in time.
     fn cancel_drain(&self, id: u128) -> Result<(), Status>;
 
     /// The tenants that have a quota, bytes or objects, in the order of their names, or the one of

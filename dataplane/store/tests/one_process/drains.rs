@@ -114,10 +114,9 @@ fn a_job_without_room_waits_and_is_canceled() {
     let job = cluster.create_drain(request("127.0.0.1:21003", 2)).unwrap();
     wait_for(&cluster, job, |info| info.blocked_units > 10 && info.active_units == 0);
     assert_eq!(state_of(&cluster, "127.0.0.1:21003").0, 2);
-    assert_eq!(
-        cluster.create_drain(request("127.0.0.1:21003", 2)),
-        Err(Status::UnavailableInCurrentStatus.into())
-    );
+    let twice = cluster.create_drain(request("127.0.0.1:21003", 2)).unwrap_err();
+    assert_eq!(twice.status, Status::UnavailableInCurrentStatus);
+    assert!(twice.reason.contains("127.0.0.1:21003 is being drained"), "{}", twice.reason);
     let deadline = Instant::now() + LONG;
     while cluster.cancel_drain(job).is_err() {
         assert!(Instant::now() < deadline, "moves end");
