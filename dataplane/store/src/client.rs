@@ -137,7 +137,7 @@ impl Store {
     }
 
     fn prepare(config: StoreConfig, environment: &StoreEnvironment) -> Result<Self, StoreError> {
-        // Asked first, because a client that lends nothing starts its shards only when it needs them.
+        // Asked now, because a client that lends nothing starts its shards when it needs them.
         perigee_shard::choice()?;
         let claims = PortClaims::take(environment, has_port(&config.local_hostname))?;
         let address = address_for_peers(&config, environment);

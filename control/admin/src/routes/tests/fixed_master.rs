@@ -1,6 +1,8 @@
 //! A master with fixed contents, behind the routes.
 
-use super::{keys, quotas};
+mod keys;
+mod quotas;
+
 use crate::key_report::KeyReport;
 use crate::limits::LOOKED_UP_AT_A_TIME;
 use crate::master_view::ControlPlane;

@@ -1,53 +1,9 @@
 //! Routes of quotas against a master with two tenants.
 
 use super::*;
-use crate::master_view::AdminRefusal;
-use perigee_metrics::TenantNumbers;
-use perigee_schemas::{Status, TenantId};
 
 const RED: &str = r#"{"tenant_id":"red","requested_quota_bytes":2048,"effective_quota_bytes":1024,"charged_bytes":512,"admission_closed":false,"over_quota":false,"has_explicit_policy":true,"guaranteed_bytes":900,"object_count":3}"#;
 const BLUE: &str = r#"{"tenant_id":"blue","requested_quota_bytes":0,"effective_quota_bytes":0,"charged_bytes":7,"admission_closed":true,"over_quota":true,"has_explicit_policy":false,"guaranteed_bytes":0,"object_count":1}"#;
-
-fn red() -> TenantNumbers {
-    TenantNumbers {
-        name: "red".to_owned(),
-        requested_bytes: 2048,
-        effective_bytes: 1024,
-        guaranteed_bytes: 900,
-        charged_bytes: 512,
-        objects: 3,
-        is_closed: false,
-        refused: 4,
-        evicted_bytes: 99,
-    }
-}
-
-pub(super) fn tenants(tenant: Option<&TenantId>) -> Vec<TenantNumbers> {
-    let blue = TenantNumbers {
-        name: "blue".to_owned(),
-        charged_bytes: 7,
-        objects: 1,
-        is_closed: true,
-        ..TenantNumbers::default()
-    };
-    let all = [blue, red()].into_iter();
-    all.filter(|it| tenant.is_none_or(|tenant| tenant.name() == it.name)).collect()
-}
-
-pub(super) fn set(tenant: &TenantId, bytes: u64) -> Result<TenantNumbers, AdminRefusal> {
-    match tenant.name() {
-        "red" => Ok(TenantNumbers { requested_bytes: bytes, ..red() }),
-        _ => Err(AdminRefusal { status: Status::WriteFail, reason: "the disk is full".to_owned() }),
-    }
-}
-
-pub(super) fn remove(tenant: &TenantId) -> Result<(), AdminRefusal> {
-    match tenant.name() {
-        "red" => Ok(()),
-        "blue" => Err(Status::TenantNotEmpty.into()),
-        _ => Err(Status::ObjectNotFound.into()),
-    }
-}
 
 fn ask(method: &str, query: &str, body: &str) -> Answer {
     let fake = Fake { segments: Vec::new(), down: false, has_quotas: true };
