@@ -29,7 +29,23 @@ fn ticks_per_second() -> f64 {
 
 /// User and system time of a process, in seconds.
 pub(crate) fn process_cpu_seconds(pid: u32) -> Result<f64, Error> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    cpu_seconds(&format!("/proc/{pid}/stat"))
+}
+
+/// The same of those of its threads that have this name.
+pub(crate) fn thread_cpu_seconds(pid: u32, name: &str) -> Result<f64, Error> {
+    let mut seconds = 0.0;
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+        let folder = thread?.path();
+        if std::fs::read_to_string(folder.join("comm"))?.trim_end() == name {
+            seconds += cpu_seconds(&folder.join("stat").to_string_lossy())?;
+        }
+    }
+    Ok(seconds)
+}
+
+fn cpu_seconds(path: &str) -> Result<f64, Error> {
+    let text = std::fs::read_to_string(path)?;
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
     match (ticks(11), ticks(12)) {
@@ -118,6 +134,23 @@ mod tests {
         assert!(resident_bytes(pid).unwrap() > 0);
         assert!(process_cpu_seconds(pid).unwrap() >= 0.0);
         assert!(process_cpu_seconds(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn only_threads_of_the_name_are_counted() {
+        let work = || {
+            let pid = std::process::id();
+            let deadline = std::time::Instant::now() + Duration::from_secs(60);
+            let mut counted = 0.0;
+            while counted == 0.0 && std::time::Instant::now() < deadline {
+                counted = thread_cpu_seconds(pid, "counted").unwrap();
+            }
+            (counted, thread_cpu_seconds(pid, "other").unwrap())
+        };
+        let thread = std::thread::Builder::new().name("counted".to_owned()).spawn(work).unwrap();
+        let (counted, other) = thread.join().unwrap();
+        assert!(counted > 0.0);
+        assert_eq!(other, 0.0);
     }
 
     #[test]

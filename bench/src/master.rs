@@ -21,7 +21,10 @@ use crate::settings;
 use crate::stop::Stop;
 use load::{Ask, Asker, KEY_BYTES, PUT_BATCH, batches, client, key, mount, store_keys};
 
+mod events;
 pub(crate) mod load;
+mod subscriber;
+mod values;
 
 /// Where a master of one shard, and memcached, run alone.
 const SERVER_CPU: usize = 1;
@@ -52,6 +55,12 @@ const FLAGS: &[Flag] = &[
         "memcached",
         "Program that existence checks of one shard are held against; left out where it is not installed",
     ),
+    Flag::new(
+        "events",
+        ValueKind::Bool,
+        "false",
+        "Also put+remove and values with KV events, with and without a subscriber, against none",
+    ),
     settings::ROUNDS,
     settings::ANY_NOISE,
 ];
@@ -71,6 +80,7 @@ pub(crate) const TOOL: Tool = Tool {
     examples: &[
         "perigee bench master                           # a master of its own",
         "perigee bench master --keys 1000000 --threads 2",
+        "perigee bench master --events                  # what KV events cost puts",
         "perigee bench master --master 10.0.0.1:50051   # only keys that do not exist",
     ],
     run,
@@ -88,7 +98,12 @@ fn run(run: Run<'_>) -> Result<(), BenchError> {
 fn measure(settings: &Settings, stop: &Stop, report: &mut Report) -> Result<(), BenchError> {
     let names: Vec<String> = (0..settings.integer("keys")).map(key).collect();
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    let has_events = settings.bool("events");
     if let Some(address) = settings.optional_text("master") {
+        if has_events {
+            let text = "--events takes masters of its own; leave --master or --events out";
+            return Err(BenchError::conflict(text));
+        }
         let note = "a master in use is only asked for keys that do not exist";
         report.notes.push(note.to_owned());
         report.loopback = own_host::is_this_machine(address);
@@ -115,7 +130,8 @@ fn measure(settings: &Settings, stop: &Stop, report: &mut Report) -> Result<(), 
         goal: Some(Goal::AtMost(300.0)),
     };
     report.figures.push(figure);
-    Ok(())
+    drop(master);
+    if has_events { events::rows(settings, &keys, stop, report) } else { Ok(()) }
 }
 
 /// The CPU of a server with one thread, where there are others for those that ask.

@@ -54,6 +54,20 @@ pub(crate) trait Worker: Send {
     }
 }
 
+impl<W: Worker> Worker for &mut W {
+    fn step(&mut self, wanted: u64) -> Result<Step, BenchError> {
+        (**self).step(wanted)
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn drain(&mut self) -> Result<Option<Step>, BenchError> {
+        (**self).drain()
+    }
+}
+
 /// How long a load runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perigee_master::{
     Effort, KeyChange, KeyEventQueue, KeyShard, PlacementColumns, PolicyName, PutConfig, PutStart,
-    ReplicaColumns, SegmentEvent, SegmentSpec, ShardSettings, StartedPuts,
+    ReplicaColumns, SegmentEvent, SegmentSpec, ShardSettings, StartedPuts, WaitingEvents,
 };
 use perigee_schemas::extent::extent_bytes;
 
@@ -34,6 +34,8 @@ pub(super) struct Pool {
     ssd: Ssd,
     /// What memory evicts, if there is a disk.
     evicted: Option<KeyEventQueue>,
+    /// What was taken out of it last.
+    left: WaitingEvents,
     pub(super) cost: CallCost,
 }
 
@@ -62,6 +64,7 @@ impl Pool {
             status: Vec::new(),
             ssd: Ssd::default(),
             evicted: None,
+            left: WaitingEvents::default(),
             cost: CallCost::default(),
         }
     }
@@ -101,11 +104,14 @@ impl Pool {
 
     /// Writes what memory has evicted to the disk.
     fn demote(&mut self) {
-        let waiting = self.evicted.as_ref().map(KeyEventQueue::take).unwrap_or_default();
-        debug_assert_eq!(waiting.dropped, 0, "a request evicts less than that");
-        for event in waiting.events {
+        let Some(queue) = &self.evicted else {
+            return;
+        };
+        queue.take(&mut self.left);
+        debug_assert_eq!(self.left.dropped, 0, "a request evicts less than that");
+        for event in self.left.events.iter() {
             if event.change == KeyChange::Removed {
-                self.ssd.take(&String::from_utf8_lossy(&event.key));
+                self.ssd.take(&String::from_utf8_lossy(event.key));
             }
         }
     }

@@ -25,6 +25,8 @@ struct StatusBody {
 #[derive(Serialize)]
 struct SnapshotHead {
     sequence: u64,
+    /// The same in decimal: it is above 2^53, which a reader of doubles rounds.
+    sequence_text: String,
 }
 
 /// Each further line.
@@ -56,7 +58,7 @@ pub(crate) async fn status(State(shared): State<RouteContext>) -> Response {
 pub(crate) async fn snapshot(State(shared): State<RouteContext>) -> Result<Response, Response> {
     let published = shared.plane.key_events();
     let sequence = published.ok_or_else(answer::switched_off)?.next_sequence;
-    let head = line(&SnapshotHead { sequence });
+    let head = line(&SnapshotHead { sequence, sequence_text: sequence.to_string() });
     let page = |objects: Vec<ObjectInfo>| objects.into_iter().flat_map(object_lines).collect();
     let body = ObjectListing::new(shared, None, usize::MAX).body(head, page).await;
     Ok(answer::json_lines(body.map_err(answer::error)?))

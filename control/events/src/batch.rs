@@ -1,27 +1,27 @@
-//! A batch of events in msgpack: `[time in ms, [event, ...], rank]`, each event a map.
+//! Events of a batch in msgpack: `[time in ms, [event, ...], rank]`, each event a map.
 //!
 //! Field names are Mooncake's, so that its consumers read them. Fields that only an engine knows,
 //! such as its tokens, are nil. `size`, the length of the value in bytes, is ours. Most bytes of an
-//! event are the same in each: they are written once, at the start.
+//! event are the same in each: they come first, in one piece that is written once, at the start.
 //!
 //! Mooncake 0.3.13 wrote `dp_rank` as nil and `block_hashes` as signed numbers. Its indexer takes
 //! numbers only, and refuses hashes that differ from `seq_hashes`; earlier consumers take both.
 
-use crate::event_template::{EventTemplate, NIL};
-use crate::sequence_hash::sequence_hash;
+use crate::event_template::EventTemplate;
+use crate::msgpack::{NIL, array, long, put_text, put_uint, short_array};
+use crate::published_event::{NamedKeyEvent, PublishedEvent};
 use crate::settings::EventSettings;
-use perigee_master::{KeyChange, KeyEvent, Medium};
-use perigee_schemas::TenantId;
+use perigee_master::{KeyChange, Medium};
 use perigee_schemas::tenant::DEFAULT_TENANT;
-use rmp::encode::{ValueWriteError, write_array_len, write_sint, write_str, write_uint};
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum PublishedEvent<'a> {
-    /// A key changed.
-    Key(&'a KeyEvent),
-    /// Nothing is stored in a medium: the master has just begun its life.
-    Cleared(Medium),
-}
+/// Names of the fields that differ, as msgpack has them.
+const EVENT_ID: &[u8] = b"\xA8event_id";
+const TENANT_ID: &[u8] = b"\xA9tenant_id";
+const GROUP_ID: &[u8] = b"\xA8group_id";
+const OBJECT_KEY: &[u8] = b"\xAAobject_key";
+const SIZE: &[u8] = b"\xA4size";
+const SEQ_HASHES: &[u8] = b"\xAAseq_hashes";
+const BLOCK_HASHES: &[u8] = b"\xACblock_hashes";
 
 /// Writes batches.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub(crate) struct BatchEncoder {
     has_object_key: bool,
     has_legacy_fields: bool,
     dp_rank: u32,
+    time_ms: u64,
     /// Of each medium.
     templates: [MediumTemplates; Medium::ALL.len()],
 }
@@ -42,30 +43,89 @@ struct MediumTemplates {
 }
 
 impl MediumTemplates {
-    fn new(settings: &EventSettings, medium: Medium) -> Result<Self, ValueWriteError> {
-        Ok(Self {
-            stored: EventTemplate::of_key(settings, KeyChange::Stored, medium)?,
-            removed: EventTemplate::of_key(settings, KeyChange::Removed, medium)?,
-            cleared: EventTemplate::cleared(settings, medium)?,
-        })
+    fn new(settings: &EventSettings, medium: Medium) -> Self {
+        Self {
+            stored: EventTemplate::of_key(settings, KeyChange::Stored, medium),
+            removed: EventTemplate::of_key(settings, KeyChange::Removed, medium),
+            cleared: EventTemplate::cleared(settings, medium),
+        }
+    }
+
+    fn set_time(&mut self, time_ms: u64) {
+        for template in [&mut self.stored, &mut self.removed, &mut self.cleared] {
+            template.set_time(time_ms);
+        }
+    }
+}
+
+/// A batch whose events are still being written.
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    /// Where the number of its events stands.
+    count_at: usize,
+    events: u16,
+}
+
+impl OpenBatch {
+    pub(crate) fn events(&self) -> u16 {
+        self.events
     }
 }
 
 impl BatchEncoder {
-    pub(crate) fn new(settings: &EventSettings) -> Result<Self, ValueWriteError> {
-        Ok(Self {
+    pub(crate) fn new(settings: &EventSettings) -> Self {
+        Self {
             has_object_key: settings.has_object_key,
             has_legacy_fields: settings.has_legacy_fields,
             dp_rank: settings.dp_rank,
-            templates: [
-                MediumTemplates::new(settings, Medium::Memory)?,
-                MediumTemplates::new(settings, Medium::Disk)?,
-            ],
-        })
+            time_ms: 0,
+            templates: Medium::ALL.map(|medium| MediumTemplates::new(settings, medium)),
+        }
+    }
+
+    /// The time of what is written from now on.
+    pub(crate) fn set_time(&mut self, time_ms: u64) {
+        self.time_ms = time_ms;
+        self.templates.iter_mut().for_each(|templates| templates.set_time(time_ms));
+    }
+
+    /// Begins a batch.
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) -> OpenBatch {
+        out.push(short_array(3));
+        out.extend_from_slice(&long(self.time_ms));
+        let count_at = out.len();
+        out.extend_from_slice(&array(0));
+        OpenBatch { count_at, events: 0 }
+    }
+
+    /// Adds an event to it.
+    pub(crate) fn add(
+        &self,
+        out: &mut Vec<u8>,
+        batch: &mut OpenBatch,
+        event: &PublishedEvent<'_>,
+        id: u64,
+    ) {
+        batch.events += 1;
+        out.extend_from_slice(self.template(event).bytes());
+        out.extend_from_slice(EVENT_ID);
+        put_uint(out, id);
+        out.extend_from_slice(TENANT_ID);
+        match event {
+            PublishedEvent::Key(event) => self.put_key(out, event),
+            PublishedEvent::Cleared(_) => put_text(out, DEFAULT_TENANT),
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self, out: &mut Vec<u8>, batch: &OpenBatch) {
+        let count = array(batch.events);
+        out[batch.count_at..batch.count_at + count.len()].copy_from_slice(&count);
+        put_uint(out, u64::from(self.dp_rank));
     }
 
     fn template(&self, event: &PublishedEvent<'_>) -> &EventTemplate {
-        let (PublishedEvent::Key(KeyEvent { medium, .. }) | PublishedEvent::Cleared(medium)) =
+        let (PublishedEvent::Key(NamedKeyEvent { medium, .. }) | PublishedEvent::Cleared(medium)) =
             event;
         let [memory, disk] = &self.templates;
         let of_medium = match medium {
@@ -73,102 +133,48 @@ impl BatchEncoder {
             Medium::Disk => disk,
         };
         match event {
-            PublishedEvent::Key(KeyEvent { change: KeyChange::Stored, .. }) => &of_medium.stored,
-            PublishedEvent::Key(KeyEvent { change: KeyChange::Removed, .. }) => &of_medium.removed,
             PublishedEvent::Cleared(_) => &of_medium.cleared,
+            PublishedEvent::Key(event) => match event.change {
+                KeyChange::Stored => &of_medium.stored,
+                KeyChange::Removed => &of_medium.removed,
+            },
         }
     }
 
-    /// Encodes a batch whose events are numbered from `first_id`.
-    pub(crate) fn encode(
-        &self,
-        events: &[PublishedEvent<'_>],
-        first_id: u64,
-        time_ms: i64,
-    ) -> Result<Vec<u8>, ValueWriteError> {
-        let mut out = Vec::with_capacity(EVENT_BYTES * events.len() + EVENT_BYTES);
-        write_array_len(&mut out, 3)?;
-        write_sint(&mut out, time_ms)?;
-        write_array_len(&mut out, u32::try_from(events.len()).unwrap_or(u32::MAX))?;
-        for (id, event) in (first_id..).zip(events) {
-            self.write_event(&mut out, event, id, time_ms)?;
-        }
-        write_uint(&mut out, u64::from(self.dp_rank))?;
-        Ok(out)
-    }
-
-    fn write_event(
-        &self,
-        out: &mut Vec<u8>,
-        event: &PublishedEvent<'_>,
-        id: u64,
-        time_ms: i64,
-    ) -> Result<(), ValueWriteError> {
-        let template = self.template(event);
-        out.extend_from_slice(&template.id);
-        write_uint(out, id)?;
-        out.extend_from_slice(&template.time);
-        write_sint(out, time_ms)?;
-        out.extend_from_slice(&template.tenant);
-        match event {
-            PublishedEvent::Key(event) => self.write_key(out, template, event),
-            PublishedEvent::Cleared(_) => {
-                write_str(out, DEFAULT_TENANT)?;
-                out.extend_from_slice(&template.group);
-                Ok(())
-            }
-        }
-    }
-
-    fn write_key(
-        &self,
-        out: &mut Vec<u8>,
-        template: &EventTemplate,
-        event: &KeyEvent,
-    ) -> Result<(), ValueWriteError> {
-        let (tenant, key) = TenantId::split(&event.key);
-        write_str(out, &String::from_utf8_lossy(tenant))?;
-        out.extend_from_slice(&template.group);
+    fn put_key(&self, out: &mut Vec<u8>, event: &NamedKeyEvent<'_>) {
+        put_text(out, &event.tenant);
+        out.extend_from_slice(GROUP_ID);
         match &event.group {
-            Some(group) => {
-                let (_, group) = TenantId::split(group.as_bytes());
-                write_str(out, &String::from_utf8_lossy(group))?;
-            }
+            Some(group) => put_text(out, group),
             None => out.push(NIL),
         }
-        let key = String::from_utf8_lossy(key);
         if self.has_object_key {
-            out.extend_from_slice(&template.object_key);
-            write_str(out, &key)?;
+            out.extend_from_slice(OBJECT_KEY);
+            put_text(out, &event.key);
         }
-        out.extend_from_slice(&template.size);
-        write_uint(out, event.payload_bytes)?;
-        // At most one hash: a key is a block of its own.
-        let hash = sequence_hash(&key);
-        out.extend_from_slice(&template.hashes);
-        write_array_len(out, u32::from(hash.is_some()))?;
-        if let Some(hash) = hash {
-            write_uint(out, hash)?;
-        }
+        out.extend_from_slice(SIZE);
+        put_uint(out, event.payload_bytes);
+        put_hashes(out, SEQ_HASHES, event.hash);
         if self.has_legacy_fields {
-            out.extend_from_slice(&template.legacy_hashes);
-            write_array_len(out, u32::from(hash.is_some()))?;
-            if let Some(hash) = hash {
-                write_uint(out, hash)?;
-            }
+            put_hashes(out, BLOCK_HASHES, event.hash);
         }
-        out.extend_from_slice(&template.end);
-        Ok(())
     }
 }
 
-/// An event of a short key, roughly.
-const EVENT_BYTES: usize = 512;
+fn put_hashes(out: &mut Vec<u8>, name: &[u8], hash: Option<u64>) {
+    out.extend_from_slice(name);
+    out.push(short_array(u8::from(hash.is_some())));
+    if let Some(hash) = hash {
+        put_uint(out, hash);
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Endpoint;
+    use crate::settings::samples;
+    use perigee_master::KeyEvent;
+    use perigee_schemas::TenantId;
     use std::collections::BTreeMap;
 
     /// A value of msgpack that tests compare.
@@ -185,33 +191,39 @@ mod tests {
     type Batch = (i64, Vec<BTreeMap<String, Value>>, u32);
 
     fn settings(has_object_key: bool, has_legacy_fields: bool) -> EventSettings {
-        EventSettings {
-            publish: Endpoint::Tcp("localhost".to_owned(), 0),
-            replay: None,
-            backend_id: "pool".to_owned(),
-            model_name: None,
-            block_size: None,
-            additional_salt: None,
-            lora_name: None,
-            dp_rank: 0,
-            has_object_key,
-            has_legacy_fields,
-            queue_capacity: 8,
-        }
+        EventSettings { has_object_key, has_legacy_fields, ..samples::settings() }
     }
 
-    fn event(change: KeyChange, key: &str, group: Option<&str>) -> KeyEvent {
-        KeyEvent {
-            change,
-            medium: Medium::Memory,
-            key: key.as_bytes().into(),
-            payload_bytes: 4096,
-            group: group.map(Into::into),
+    fn event<'a>(change: KeyChange, key: &'a str, group: Option<&'a str>) -> PublishedEvent<'a> {
+        event_in(Medium::Memory, change, key, group)
+    }
+
+    fn event_in<'a>(
+        medium: Medium,
+        change: KeyChange,
+        key: &'a str,
+        group: Option<&'a str>,
+    ) -> PublishedEvent<'a> {
+        let (key, group) = (key.as_bytes(), group.map(str::as_bytes));
+        let event = KeyEvent { change, medium, key, payload_bytes: 4096, group };
+        PublishedEvent::Key(NamedKeyEvent::of(event))
+    }
+
+    /// A batch whose events are numbered from 7.
+    fn encoded(settings: &EventSettings, events: &[PublishedEvent<'_>]) -> Vec<u8> {
+        let mut encoder = BatchEncoder::new(settings);
+        encoder.set_time(1_000);
+        let mut out = Vec::new();
+        let mut batch = encoder.begin(&mut out);
+        for (id, event) in (7..).zip(events) {
+            encoder.add(&mut out, &mut batch, event, id);
         }
+        encoder.end(&mut out, &batch);
+        out
     }
 
     fn decoded(settings: &EventSettings, event: PublishedEvent<'_>) -> BTreeMap<String, Value> {
-        let bytes = BatchEncoder::new(settings).unwrap().encode(&[event], 7, 1_000).unwrap();
+        let bytes = encoded(settings, &[event]);
         let (time_ms, mut events, rank): Batch = rmp_serde::from_slice(&bytes).unwrap();
         assert_eq!((time_ms, events.len(), rank), (1_000, 1, 0));
         events.remove(0)
@@ -224,8 +236,9 @@ mod tests {
     #[test]
     fn a_stored_key_that_is_a_hash_has_all_fields_of_mooncake_and_its_size() {
         let hash = u64::MAX - 1;
-        let stored = event(KeyChange::Stored, &hash.to_string(), Some("prefix"));
-        let map = decoded(&settings(true, true), PublishedEvent::Key(&stored));
+        let key = hash.to_string();
+        let stored = event(KeyChange::Stored, &key, Some("prefix"));
+        let map = decoded(&settings(true, true), stored.clone());
         let wanted = [
             ("event_id", Value::Unsigned(7)),
             ("timestamp", Value::Unsigned(1_000)),
@@ -263,8 +276,8 @@ mod tests {
             ..settings(true, true)
         };
         let removed = event(KeyChange::Removed, "7", None);
-        for event in [PublishedEvent::Key(&removed), PublishedEvent::Cleared(Medium::Disk)] {
-            let bytes = BatchEncoder::new(&named).unwrap().encode(&[event], 7, 1_000).unwrap();
+        for event in [removed.clone(), PublishedEvent::Cleared(Medium::Disk)] {
+            let bytes = encoded(&named, &[event]);
             let (_, events, rank): Batch = rmp_serde::from_slice(&bytes).unwrap();
             let shown = ["model_name", "block_size", "additional_salt", "lora_name", "dp_rank"]
                 .map(|name| &events[0][name]);
@@ -278,8 +291,9 @@ mod tests {
     fn a_key_of_a_tenant_is_shown_without_it_and_the_tenant_by_its_name() {
         let red = TenantId::parse("red").unwrap();
         let group = red.stored("prefix");
-        let stored = event(KeyChange::Stored, &red.stored("17"), Some(&group));
-        let map = decoded(&settings(true, false), PublishedEvent::Key(&stored));
+        let key = red.stored("17");
+        let stored = event(KeyChange::Stored, &key, Some(&group));
+        let map = decoded(&settings(true, false), stored.clone());
         let shown = ["tenant_id", "object_key", "group_id", "seq_hashes"].map(|name| &map[name]);
         let hashes = Value::List(vec![Value::Unsigned(17)]);
         assert_eq!(shown, [&text("red"), &text("17"), &text("prefix"), &hashes]);
@@ -288,7 +302,7 @@ mod tests {
     #[test]
     fn a_removed_key_has_no_parent_and_switches_leave_fields_out() {
         let removed = event(KeyChange::Removed, "page_0_k", None);
-        let map = decoded(&settings(false, false), PublishedEvent::Key(&removed));
+        let map = decoded(&settings(false, false), removed.clone());
         assert_eq!(map["event_type"], text("removed"));
         assert_eq!(map["seq_hashes"], Value::List(vec![]));
         assert_eq!((&map["group_id"], &map["base_block_idx"]), (&Value::Nil(()), &Value::Nil(())));
@@ -301,16 +315,15 @@ mod tests {
         let stored = event(KeyChange::Stored, "7", Some("prefix"));
         let removed = event(KeyChange::Removed, "page", None);
         let kinds = [
-            PublishedEvent::Key(&stored),
+            stored.clone(),
             PublishedEvent::Cleared(Medium::Memory),
-            PublishedEvent::Key(&removed),
-            PublishedEvent::Key(&stored),
+            removed.clone(),
+            stored.clone(),
         ];
         for (has_object_key, has_legacy_fields) in
             [(false, false), (false, true), (true, false), (true, true)]
         {
-            let encoder = BatchEncoder::new(&settings(has_object_key, has_legacy_fields)).unwrap();
-            let bytes = encoder.encode(&kinds, 7, 1_000).unwrap();
+            let bytes = encoded(&settings(has_object_key, has_legacy_fields), &kinds);
             let (_, events, _): Batch = rmp_serde::from_slice(&bytes).unwrap();
             let names: Vec<&Value> = events.iter().map(|map| &map["event_type"]).collect();
             assert_eq!(
@@ -323,13 +336,9 @@ mod tests {
     #[test]
     fn each_event_names_its_medium_in_the_words_of_mooncake() {
         for (medium, word) in [(Medium::Memory, "cpu"), (Medium::Disk, "disk")] {
-            let of = |change| KeyEvent { medium, ..event(change, "7", None) };
+            let of = |change| event_in(medium, change, "7", None);
             let (stored, removed) = (of(KeyChange::Stored), of(KeyChange::Removed));
-            for event in [
-                PublishedEvent::Key(&stored),
-                PublishedEvent::Key(&removed),
-                PublishedEvent::Cleared(medium),
-            ] {
+            for event in [stored.clone(), removed.clone(), PublishedEvent::Cleared(medium)] {
                 assert_eq!(decoded(&settings(true, true), event)["medium"], text(word));
             }
         }

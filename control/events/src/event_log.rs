@@ -1,29 +1,28 @@
-//! The last batches with their sequence numbers: what subscribers are sent and consumers replay.
-//! Invariant: sequence numbers rise; what is kept is bounded in batches and in bytes, whatever
+//! The last messages with their sequence numbers: what subscribers are sent and consumers replay.
+//! Invariant: sequence numbers rise; what is kept is bounded in messages and in bytes, whatever
 //! consumers do.
 
 use crate::limits::{LOG_BATCHES_MAX, LOG_BYTES_MAX};
+use crate::message_run::MessageRun;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A batch in its wire form.
-pub(crate) type Payload = Rc<[u8]>;
-
-/// The last batches.
+/// The last messages.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    batches: VecDeque<(u64, Payload)>,
+    runs: VecDeque<Rc<MessageRun>>,
+    messages: usize,
     bytes: usize,
     next: u64,
 }
 
 impl EventLog {
-    /// A log whose first batch has this number.
+    /// A log whose first message has this number.
     pub(crate) fn starting_at(first: u64) -> Self {
-        Self { batches: VecDeque::new(), bytes: 0, next: first }
+        Self { runs: VecDeque::new(), messages: 0, bytes: 0, next: first }
     }
 
-    /// Sequence number of the next batch.
+    /// Sequence number of the next message.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next
     }
@@ -33,52 +32,82 @@ impl EventLog {
         self.next += lost;
     }
 
-    /// Adds a batch, and drops the oldest beyond the bounds.
-    pub(crate) fn push(&mut self, payload: Payload) {
-        self.bytes += payload.len();
-        self.batches.push_back((self.next, payload));
-        self.next += 1;
-        while self.batches.len() > LOG_BATCHES_MAX || self.bytes > LOG_BYTES_MAX {
-            let Some((_, oldest)) = self.batches.pop_front() else {
-                return;
-            };
-            self.bytes -= oldest.len();
+    /// Adds messages, which begin with the next number, and drops the oldest beyond the bounds.
+    pub(crate) fn push(&mut self, run: MessageRun) {
+        self.messages += run.messages();
+        self.bytes += run.bytes();
+        self.next = run.end();
+        self.runs.push_back(Rc::new(run));
+        while self.messages > LOG_BATCHES_MAX || self.bytes > LOG_BYTES_MAX {
+            self.drop_oldest();
         }
     }
 
-    /// The first batch from a sequence number on.
-    pub(crate) fn from(&self, sequence: u64) -> Option<(u64, Payload)> {
-        let at = self.batches.partition_point(|(known, _)| *known < sequence);
-        self.batches.get(at).cloned()
+    /// Drops what lies before a sequence number.
+    pub(crate) fn forget_before(&mut self, sequence: u64) {
+        while self.runs.front().is_some_and(|run| run.end() <= sequence) {
+            self.drop_oldest();
+        }
+    }
+
+    /// The first messages from a sequence number on.
+    pub(crate) fn from(&self, sequence: u64) -> Option<Rc<MessageRun>> {
+        let at = self.runs.partition_point(|run| run.end() <= sequence);
+        self.runs.get(at).cloned()
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.runs.pop_front() {
+            self.messages -= oldest.messages();
+            self.bytes -= oldest.bytes();
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message_run::samples::run;
 
-    #[test]
-    fn batches_come_in_order_from_any_number_and_gaps_are_passed() {
-        let mut log = EventLog::starting_at(0);
-        log.push(b"a".as_slice().into());
-        log.skip(3);
-        log.push(b"b".as_slice().into());
-        assert_eq!(log.from(0), Some((0, b"a".as_slice().into())));
-        assert_eq!(log.from(1), Some((4, b"b".as_slice().into())));
-        assert_eq!(log.from(5), None);
-        assert_eq!(log.next_sequence(), 5);
+    fn ends(log: &EventLog) -> Vec<u64> {
+        log.runs.iter().map(|run| run.end()).collect()
     }
 
     #[test]
-    fn the_oldest_go_when_there_are_too_many_batches_or_bytes() {
+    fn messages_come_in_order_from_any_number_and_gaps_are_passed() {
         let mut log = EventLog::starting_at(0);
-        for _ in 0..LOG_BATCHES_MAX + 5 {
-            log.push([0; 1].as_slice().into());
+        log.push(run(0, 2, 1));
+        log.skip(3);
+        log.push(run(log.next_sequence(), 1, 1));
+        for (from, end) in [(0, 2), (1, 2), (2, 6), (5, 6)] {
+            assert_eq!(log.from(from).unwrap().end(), end);
         }
-        assert_eq!(log.from(0).unwrap().0, 5);
-        log.push(vec![0; LOG_BYTES_MAX].into());
-        assert_eq!(log.from(0).unwrap().0, LOG_BATCHES_MAX as u64 + 5);
-        log.push(vec![0; LOG_BYTES_MAX + 1].into());
+        assert_eq!(log.from(6), None);
+        assert_eq!(log.next_sequence(), 6);
+    }
+
+    #[test]
+    fn what_lies_before_a_number_is_forgotten_run_by_run() {
+        let mut log = EventLog::starting_at(0);
+        log.push(run(0, 2, 1));
+        log.push(run(2, 2, 1));
+        log.forget_before(3);
+        assert_eq!((ends(&log), log.messages, log.bytes), (vec![4], 2, 2));
+        log.forget_before(4);
+        assert_eq!((ends(&log), log.messages, log.bytes), (vec![], 0, 0));
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many_messages_or_bytes() {
+        let mut log = EventLog::starting_at(0);
+        for number in 0..LOG_BATCHES_MAX as u64 + 5 {
+            log.push(run(number, 1, 1));
+        }
+        assert_eq!(ends(&log)[0], 6);
+        let next = log.next_sequence();
+        log.push(run(next, 1, LOG_BYTES_MAX));
+        assert_eq!((ends(&log), log.bytes), (vec![next + 1], LOG_BYTES_MAX));
+        log.push(run(next + 1, 1, LOG_BYTES_MAX + 1));
         assert_eq!((log.from(0), log.bytes), (None, 0));
     }
 }

@@ -1,28 +1,19 @@
-//! What all events of one kind have in common, in msgpack: the bytes before each value that
-//! differs.
+//! What all events of one kind have in common, in msgpack: whole fields, then the name of the time,
+//! whose value is that of the batch.
 //! Invariant: the length of the map is that of the fields that the template and its writer have.
 
+use crate::msgpack::{NIL, long, put_map, put_text, put_uint};
 use crate::settings::EventSettings;
 use perigee_master::{KeyChange, Medium};
-use rmp::encode::{ValueWriteError, write_map_len, write_str, write_uint};
 
-/// Nil in msgpack.
-pub(crate) const NIL: u8 = 0xC0;
+/// Fields that an encoder writes behind the template of every event: its number and its tenant.
+const VARYING: usize = 2;
+/// And behind that of a key: the group, the size and the hashes.
+const VARYING_OF_KEY: usize = 3;
 
-/// The bytes before each value of an event, and those behind the last one.
+/// The beginning of each event of one kind.
 #[derive(Debug)]
-pub(crate) struct EventTemplate {
-    pub(crate) id: Vec<u8>,
-    pub(crate) time: Vec<u8>,
-    pub(crate) tenant: Vec<u8>,
-    /// Up to the group of a key, or to the end of an event without a key.
-    pub(crate) group: Vec<u8>,
-    pub(crate) object_key: Vec<u8>,
-    pub(crate) size: Vec<u8>,
-    pub(crate) hashes: Vec<u8>,
-    pub(crate) legacy_hashes: Vec<u8>,
-    pub(crate) end: Vec<u8>,
-}
+pub(crate) struct EventTemplate(Vec<u8>);
 
 /// A value that is the same in all events of one kind.
 #[derive(Clone, Copy)]
@@ -39,11 +30,7 @@ impl<'a> Constant<'a> {
 }
 
 impl EventTemplate {
-    pub(crate) fn of_key(
-        settings: &EventSettings,
-        change: KeyChange,
-        medium: Medium,
-    ) -> Result<Self, ValueWriteError> {
+    pub(crate) fn of_key(settings: &EventSettings, change: KeyChange, medium: Medium) -> Self {
         let is_stored = change == KeyChange::Stored;
         let (name, older) = match change {
             KeyChange::Stored => ("stored", "BlockStored"),
@@ -51,40 +38,30 @@ impl EventTemplate {
         };
         // A stored block needs its depth or its parent: keys stand alone, at depth 0.
         let depth = if is_stored { Constant::Number(0) } else { Constant::Nil };
-        let mut end = vec![("base_block_idx", depth)];
+        let mut more = vec![("base_block_idx", depth)];
         if is_stored {
-            end.extend([("parent_hash", Constant::Nil), ("token_ids", Constant::Nil)]);
+            more.extend([("parent_hash", Constant::Nil), ("token_ids", Constant::Nil)]);
         }
         if is_stored && settings.has_legacy_fields {
-            end.push(("parent_block_hash", Constant::Nil));
+            more.push(("parent_block_hash", Constant::Nil));
         }
-        // The group, the size and the hashes.
-        let mut varying = 3;
-        varying += usize::from(settings.has_object_key) + usize::from(settings.has_legacy_fields);
-        let mut template = Self::beginning(settings, [name, older], medium, varying + end.len())?;
-        write_str(&mut template.group, "group_id")?;
-        template.object_key = named("object_key")?;
-        template.size = named("size")?;
-        template.hashes = named("seq_hashes")?;
-        template.legacy_hashes = named("block_hashes")?;
-        template.end = constants(&end)?;
-        Ok(template)
+        let switched =
+            usize::from(settings.has_object_key) + usize::from(settings.has_legacy_fields);
+        let varying = VARYING + VARYING_OF_KEY + switched;
+        Self::new(settings, [name, older], medium, &more, varying)
     }
 
-    pub(crate) fn cleared(
-        settings: &EventSettings,
-        medium: Medium,
-    ) -> Result<Self, ValueWriteError> {
-        Self::beginning(settings, ["cleared", "AllBlocksCleared"], medium, 0)
+    pub(crate) fn cleared(settings: &EventSettings, medium: Medium) -> Self {
+        Self::new(settings, ["cleared", "AllBlocksCleared"], medium, &[], VARYING)
     }
 
-    /// The fields that every event has, and room for `more`.
-    fn beginning(
+    fn new(
         settings: &EventSettings,
         [name, older]: [&str; 2],
         medium: Medium,
-        more: usize,
-    ) -> Result<Self, ValueWriteError> {
+        more: &[(&str, Constant<'_>)],
+        varying: usize,
+    ) -> Self {
         let mut fields = vec![("event_type", Constant::Text(name))];
         if settings.has_legacy_fields {
             fields.push(("type", Constant::Text(older)));
@@ -94,47 +71,40 @@ impl EventTemplate {
             ("block_size", settings.block_size.map_or(Constant::Nil, Constant::Number)),
             ("additional_salt", Constant::text(settings.additional_salt.as_ref())),
             ("lora_name", Constant::text(settings.lora_name.as_ref())),
+            ("backend_id", Constant::Text(&settings.backend_id)),
+            ("medium", Constant::Text(medium.name())),
+            ("dp_rank", Constant::Number(settings.dp_rank)),
         ]);
-        let (mut tenant, behind) = (
-            constants(&fields)?,
-            [
-                ("backend_id", Constant::Text(&settings.backend_id)),
-                ("medium", Constant::Text(medium.name())),
-                ("dp_rank", Constant::Number(settings.dp_rank)),
-            ],
-        );
-        write_str(&mut tenant, "tenant_id")?;
-        let mut id = Vec::new();
-        // Beside these, its number, its time and its tenant.
-        let count = 3 + fields.len() + behind.len() + more;
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        write_map_len(&mut id, count)?;
-        write_str(&mut id, "event_id")?;
-        let [object_key, size, hashes, legacy_hashes, end] = [const { Vec::new() }; 5];
-        let (time, group) = (named("timestamp")?, constants(&behind)?);
-        Ok(Self { id, time, tenant, group, object_key, size, hashes, legacy_hashes, end })
+        fields.extend_from_slice(more);
+        let mut out = Vec::new();
+        // Beside these, the time.
+        put_map(&mut out, (fields.len() + 1 + varying) as u16);
+        put_constants(&mut out, &fields);
+        put_text(&mut out, "timestamp");
+        out.extend_from_slice(&long(0));
+        Self(out)
     }
-}
 
-/// The name of a field.
-fn named(name: &str) -> Result<Vec<u8>, ValueWriteError> {
-    let mut out = Vec::new();
-    write_str(&mut out, name)?;
-    Ok(out)
-}
-
-/// Whole fields.
-fn constants(fields: &[(&str, Constant<'_>)]) -> Result<Vec<u8>, ValueWriteError> {
-    let mut out = Vec::new();
-    for (name, value) in fields {
-        write_str(&mut out, name)?;
-        match value {
-            Constant::Nil => out.push(NIL),
-            Constant::Number(number) => {
-                write_uint(&mut out, u64::from(*number))?;
-            }
-            Constant::Text(text) => write_str(&mut out, text)?,
+    /// From now on events have this time.
+    pub(crate) fn set_time(&mut self, time_ms: u64) {
+        let time = long(time_ms);
+        if let Some(last) = self.0.last_chunk_mut() {
+            *last = time;
         }
     }
-    Ok(out)
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn put_constants(out: &mut Vec<u8>, fields: &[(&str, Constant<'_>)]) {
+    for (name, value) in fields {
+        put_text(out, name);
+        match value {
+            Constant::Nil => out.push(NIL),
+            Constant::Number(number) => put_uint(out, u64::from(*number)),
+            Constant::Text(text) => put_text(out, text),
+        }
+    }
 }

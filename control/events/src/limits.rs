@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 /// Events of one batch, which is one message.
-pub(crate) const BATCH_EVENTS_MAX: usize = 64;
-/// Pause after each look for events, so that a busy master wakes the publisher once per pause.
-pub(crate) const LINGER: Duration = Duration::from_millis(1);
+pub(crate) const BATCH_EVENTS_MAX: u16 = 64;
+/// Bytes beyond which messages that are sent at once are not extended: about what a core keeps
+/// near.
+pub(crate) const RUN_BYTES_MAX: usize = 96 << 10;
+/// Pause after each look for events, so that a busy master wakes the publisher once per pause:
+/// waking and a system call cost as much as some fifty events. The first event after a quiet time
+/// waits for nothing, and an engine publishes its own once per step, which is no shorter.
+pub(crate) const LINGER: Duration = Duration::from_millis(4);
 /// Batches that can be replayed.
 pub(crate) const LOG_BATCHES_MAX: usize = 10_000;
 /// Bytes of the batches that can be replayed.
@@ -14,7 +19,7 @@ pub(crate) const LOG_BYTES_MAX: usize = 64 << 20;
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 /// Time for the greeting and READY of a peer.
 pub(crate) const GREETING_DEADLINE: Duration = Duration::from_secs(10);
-/// Time for one message to be taken by a peer.
+/// Time for messages that are sent at once to be taken by a peer.
 pub(crate) const SEND_DEADLINE: Duration = Duration::from_secs(30);
 /// Bytes of a frame that a peer sends: a subscription or a sequence number.
 pub(crate) const PEER_FRAME_BYTES_MAX: u64 = 1024;

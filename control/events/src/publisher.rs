@@ -129,7 +129,7 @@ impl PublisherStart {
     }
 
     async fn publish(self) -> io::Result<()> {
-        let state = Rc::new(PublisherState::new(self.settings, self.counts)?);
+        let state = Rc::new(PublisherState::new(self.settings, self.queues, self.counts));
         let publishing = state.clone();
         let subscribers =
             serve(self.publish, move |streams| serve_subscriber(publishing.clone(), streams));
@@ -145,7 +145,7 @@ impl PublisherStart {
         tokio::select! {
             failed = subscribers => failed,
             failed = replays => failed,
-            () = state.take_events(&self.queues, &self.events) => Ok(()),
+            () = state.take_events(&self.events) => Ok(()),
             () = self.stop.notified() => Ok(()),
         }
     }

@@ -6,6 +6,7 @@
 //! snapshot.
 
 use crate::limits::REPLAY_IDLE;
+use crate::message_run::TOPIC_FRAME_BYTES;
 use crate::publisher_state::PublisherState;
 use crate::server::Streams;
 use crate::zmtp::greeting::SocketKind;
@@ -54,17 +55,21 @@ async fn replay(
     is_delimited: bool,
     first: u64,
 ) -> io::Result<()> {
-    let skipped = usize::from(!is_delimited);
     // What is published from now on comes with the next question, so that this answer ends.
     let end = state.next_sequence();
     let mut next = first;
-    while let Some((sequence, payload)) = state.batch_from(next).filter(|(at, _)| *at < end) {
-        next = sequence + 1;
-        let frames = [b"".as_slice(), &sequence.to_be_bytes(), &payload];
-        writer.send_message(&frames[skipped..]).await?;
+    while let Some(run) = state.run_from(next).filter(|run| run.end() <= end) {
+        if is_delimited {
+            // The topic of a message and the delimiter of an answer are the same empty frame.
+            writer.send_wire(run.from(next)).await?;
+        } else {
+            let answers = run.each_from(next).map(|message| &message[TOPIC_FRAME_BYTES..]);
+            writer.send_wire(&answers.collect::<Vec<_>>().concat()).await?;
+        }
+        next = run.end();
     }
     let frames = [b"".as_slice(), &END.to_be_bytes(), b""];
-    writer.send_message(&frames[skipped..]).await
+    writer.send_message(&frames[usize::from(!is_delimited)..]).await
 }
 
 #[cfg(test)]

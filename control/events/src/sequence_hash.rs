@@ -5,8 +5,8 @@ pub(crate) fn sequence_hash(key: &str) -> Option<u64> {
     let hexadecimal = key.strip_prefix("0x").or_else(|| key.strip_prefix("0X"));
     let (digits, radix) = hexadecimal.map_or((key, 10), |digits| (digits, 16));
     // The parser of numbers would take a sign too.
-    let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_number.then(|| u64::from_str_radix(digits, radix).ok())?
+    let is_unsigned = digits.as_bytes().first() != Some(&b'+');
+    is_unsigned.then(|| u64::from_str_radix(digits, radix).ok())?
 }
 
 #[cfg(test)]

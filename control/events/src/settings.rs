@@ -29,3 +29,25 @@ pub struct EventSettings {
     /// no bound.
     pub queue_capacity: usize,
 }
+
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    /// Everything in events, no replays, and room for eight events.
+    pub(crate) fn settings() -> EventSettings {
+        EventSettings {
+            publish: Endpoint::Tcp("localhost".to_owned(), 0),
+            replay: None,
+            backend_id: "pool".to_owned(),
+            model_name: None,
+            block_size: None,
+            additional_salt: None,
+            lora_name: None,
+            dp_rank: 0,
+            has_object_key: true,
+            has_legacy_fields: true,
+            queue_capacity: 8,
+        }
+    }
+}

@@ -2,27 +2,24 @@
 //! Invariant: a subscriber that reads slowly misses batches and sees the gap; nothing is kept for
 //! it.
 
-use crate::publisher_state::PublisherState;
+use crate::message_run::TOPIC;
+use crate::publisher_state::{Cursor, PublisherState};
 use crate::server::Streams;
 use crate::zmtp::greeting::SocketKind;
 use crate::zmtp::peer::{PeerMessage, PeerReader, PeerWriter, greet};
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// PONGs that wait while a batch is sent; a peer that asks more often gets fewer.
 const PONGS_MAX: usize = 4;
-/// The topic of every batch.
-const TOPIC: &[u8] = b"";
 
 struct Subscriber {
     state: Rc<PublisherState>,
     /// Subscriptions that match the topic.
     subscriptions: Cell<u32>,
-    /// Sequence number of the first batch that was not sent.
-    next: Cell<u64>,
+    cursor: Cursor,
 }
 
 /// Serves a subscriber until it goes.
@@ -32,7 +29,8 @@ pub(crate) async fn serve_subscriber(
 ) -> io::Result<()> {
     let (reader, writer) = greet(SocketKind::Publisher, from, to).await?;
     let (pongs, waiting) = channel(PONGS_MAX);
-    let subscriber = Subscriber { state, subscriptions: Cell::new(0), next: Cell::new(0) };
+    let cursor = state.join();
+    let subscriber = Subscriber { state, subscriptions: Cell::new(0), cursor };
     // Both directions run until one ends: a frame that was read in part is never dropped.
     tokio::select! {
         ended = subscriber.listen(reader, pongs) => ended,
@@ -63,46 +61,25 @@ impl Subscriber {
             return;
         }
         let before = self.subscriptions.get();
-        if is_wanted {
-            if before == 0 {
-                self.next.set(self.state.next_sequence());
-            }
-            self.subscriptions.set(before.saturating_add(1));
-        } else {
-            self.subscriptions.set(before.saturating_sub(1));
+        let after = if is_wanted { before.saturating_add(1) } else { before.saturating_sub(1) };
+        self.subscriptions.set(after);
+        match (before, after) {
+            (0, 1..) => self.cursor.follow(),
+            (1.., 0) => self.cursor.rest(),
+            _ => {}
         }
     }
 
     async fn send(&self, mut writer: PeerWriter, mut pongs: Receiver<Vec<u8>>) -> io::Result<()> {
         let mut updates = self.state.updates();
-        let _counted = CountedSubscriber::new(&self.state);
         loop {
-            while self.subscriptions.get() > 0
-                && let Some((sequence, payload)) = self.state.batch_from(self.next.get())
-            {
-                self.next.set(sequence + 1);
-                writer.send_message(&[TOPIC, &sequence.to_be_bytes(), &payload]).await?;
+            while let Some((next, run)) = self.cursor.advance() {
+                writer.send_wire(run.from(next)).await?;
             }
             tokio::select! {
                 Some(pong) = pongs.recv() => writer.send_command(&pong).await?,
                 changed = updates.changed() => changed.map_err(io::Error::other)?,
             }
         }
-    }
-}
-
-/// A subscriber in the counts, until it is dropped.
-struct CountedSubscriber<'a>(&'a PublisherState);
-
-impl<'a> CountedSubscriber<'a> {
-    fn new(state: &'a PublisherState) -> Self {
-        state.counts().subscribers.fetch_add(1, Ordering::Relaxed);
-        Self(state)
-    }
-}
-
-impl Drop for CountedSubscriber<'_> {
-    fn drop(&mut self) {
-        self.0.counts().subscribers.fetch_sub(1, Ordering::Relaxed);
     }
 }

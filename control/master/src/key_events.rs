@@ -1,83 +1,14 @@
 //! Which keys became readable and which are gone, and where they lie, kept for a publisher on
 //! another thread.
-//! Invariant: the events of one key stay in the order of its changes; beyond the capacity the
-//! oldest go, and are counted.
+//! Invariant: the events of one key stay in the order of its changes; beyond the bounds in events
+//! and in bytes the oldest go, and are counted.
 
-use std::collections::VecDeque;
+use crate::attention::Attention;
+use crate::event_records::EventRecords;
+use crate::key_event::KeyEvent;
+use crate::limits::WAITING_EVENT_BYTES_MAX;
 use std::fmt::{Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What happened to a key in one medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyChange {
-    /// A value can be read there: a new one, one in place of another, or another copy of it.
-    Stored,
-    /// There is nothing to read there any more.
-    Removed,
-}
-
-/// What a value lies on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Medium {
-    /// Memory of a host.
-    Memory,
-    /// A disk.
-    Disk,
-}
-
-impl Medium {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Memory, Self::Disk];
-
-    /// The word that consumers of events know.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "cpu",
-            Self::Disk => "disk",
-        }
-    }
-}
-
-/// The media that one value lies on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Media(u8);
-
-impl Media {
-    /// Whether the value lies there.
-    pub fn has(self, medium: Medium) -> bool {
-        self.0 & Self::bit(medium) != 0
-    }
-
-    /// Each of them.
-    pub fn iter(self) -> impl Iterator<Item = Medium> {
-        Medium::ALL.into_iter().filter(move |medium| self.has(*medium))
-    }
-
-    fn bit(medium: Medium) -> u8 {
-        1 << medium as u8
-    }
-}
-
-impl FromIterator<Medium> for Media {
-    fn from_iter<I: IntoIterator<Item = Medium>>(media: I) -> Self {
-        Self(media.into_iter().fold(0, |bits, medium| bits | Self::bit(medium)))
-    }
-}
-
-/// One change of one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyEvent {
-    /// What happened.
-    pub change: KeyChange,
-    /// Where.
-    pub medium: Medium,
-    /// The key.
-    pub key: Box<[u8]>,
-    /// Length of the value in bytes.
-    pub payload_bytes: u64,
-    /// The group of the object, if it has one.
-    pub group: Option<Box<str>>,
-}
 
 /// Events of one shard that were not taken yet; clones share them.
 #[derive(Clone)]
@@ -85,40 +16,68 @@ pub struct KeyEventQueue(Arc<SharedQueue>);
 
 struct SharedQueue {
     capacity: usize,
+    attention: Attention,
     waiting: Mutex<WaitingEvents>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What [`KeyEventQueue::take`] found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub struct WaitingEvents {
     /// The events, oldest first.
-    pub events: VecDeque<KeyEvent>,
+    pub events: EventRecords,
     /// Older events that had no room.
     pub dropped: u64,
 }
 
 impl KeyEventQueue {
-    /// An empty queue of at most `capacity` events. `wake` is called when it gets its first one,
-    /// on the thread of the shard: it must not block.
+    /// An empty queue of at most `capacity` events, which are wanted. `wake` is called when it gets
+    /// its first one, on the thread of the shard: it must not block.
     pub fn new(capacity: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
-        let waiting = Mutex::default();
-        Self(Arc::new(SharedQueue { capacity, waiting, wake: Box::new(wake) }))
+        let (waiting, attention) = (Mutex::default(), Attention::default());
+        Self(Arc::new(SharedQueue { capacity, attention, waiting, wake: Box::new(wake) }))
     }
 
-    /// Takes all events out.
-    pub fn take(&self) -> WaitingEvents {
-        std::mem::take(&mut *self.lock())
+    /// Takes all events out, in place of what was there. Both memories are used again in turn.
+    pub fn take(&self, into: &mut WaitingEvents) {
+        into.events.clear();
+        into.dropped = 0;
+        std::mem::swap(into, &mut *self.lock());
     }
 
-    pub(crate) fn push(&self, event: KeyEvent) {
+    /// Events are wanted from now on. Whether some were missed before, because no consumer wanted
+    /// them: then those that were older and still waited are gone as well.
+    pub fn begin(&self) -> bool {
+        // The shard cannot add what it reports from now on before the older ones are gone.
+        let mut waiting = self.lock();
+        let has_missed = self.0.attention.begin();
+        if has_missed {
+            *waiting = WaitingEvents::default();
+        }
+        has_missed
+    }
+
+    /// Events are not wanted any more: none comes in until the next [`Self::begin`].
+    pub fn end(&self) {
+        self.0.attention.end();
+    }
+
+    /// Whether the next event is wanted; if not, it counts as missed. Only the shard asks.
+    pub fn is_wanted(&self) -> bool {
+        self.0.attention.is_wanted()
+    }
+
+    /// Adds an event that is wanted.
+    pub fn push(&self, event: &KeyEvent<'_>) {
         let mut waiting = self.lock();
         let was_empty = waiting.events.is_empty();
-        if waiting.events.len() >= self.0.capacity {
-            waiting.events.pop_front();
+        waiting.events.push(event);
+        while waiting.events.len() > self.0.capacity
+            || waiting.events.bytes() > WAITING_EVENT_BYTES_MAX
+        {
+            waiting.events.drop_oldest();
             waiting.dropped += 1;
         }
-        waiting.events.push_back(event);
         drop(waiting);
         if was_empty {
             (self.0.wake)();
@@ -139,27 +98,78 @@ impl Debug for KeyEventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_event::{KeyChange, Medium};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn stored(key: &str) -> KeyEvent {
+    fn stored(key: &[u8]) -> KeyEvent<'_> {
         KeyEvent {
             change: KeyChange::Stored,
             medium: Medium::Memory,
-            key: key.as_bytes().into(),
+            key,
             payload_bytes: 1,
             group: None,
         }
     }
 
-    #[test]
-    fn the_oldest_go_and_are_counted() {
-        let queue = KeyEventQueue::new(2, || {});
-        for key in ["a", "b", "c"] {
-            queue.push(stored(key));
+    /// The keys that wait, and how many were dropped.
+    fn taken(queue: &KeyEventQueue) -> (Vec<Vec<u8>>, u64) {
+        let mut waiting = WaitingEvents::default();
+        queue.take(&mut waiting);
+        (waiting.events.iter().map(|event| event.key.to_vec()).collect(), waiting.dropped)
+    }
+
+    proptest! {
+        #[test]
+        fn the_oldest_go_when_there_are_too_many_and_each_is_counted(
+            capacity in 1_usize..20,
+            pushes in proptest::collection::vec(proptest::option::weighted(0.9, "[a-z]{0,9}"), 0..200),
+        ) {
+            let queue = KeyEventQueue::new(capacity, || {});
+            let (mut model, mut dropped) = (VecDeque::new(), 0);
+            let mut waiting = WaitingEvents::default();
+            for push in pushes.iter().map(Option::as_ref).chain([None]) {
+                let Some(key) = push else {
+                    queue.take(&mut waiting);
+                    let keys = waiting.events.iter().map(|event| event.key);
+                    prop_assert!(keys.eq(model.drain(..)));
+                    prop_assert_eq!(waiting.dropped, std::mem::take(&mut dropped));
+                    continue;
+                };
+                queue.push(&stored(key.as_bytes()));
+                model.push_back(key.as_bytes());
+                if model.len() > capacity {
+                    model.pop_front();
+                    dropped += 1;
+                }
+            }
         }
-        let taken = queue.take();
-        assert_eq!(taken, WaitingEvents { events: [stored("b"), stored("c")].into(), dropped: 1 });
-        assert_eq!(queue.take(), WaitingEvents::default());
+    }
+
+    #[test]
+    fn the_oldest_go_when_they_take_too_many_bytes() {
+        let queue = KeyEventQueue::new(usize::MAX, || {});
+        let key = vec![7; WAITING_EVENT_BYTES_MAX / 4];
+        for _ in 0..5 {
+            queue.push(&stored(&key));
+        }
+        let (keys, dropped) = taken(&queue);
+        assert_eq!((keys.len(), dropped), (3, 2));
+    }
+
+    #[test]
+    fn what_is_older_than_a_missed_event_is_gone_with_it() {
+        let queue = KeyEventQueue::new(8, || {});
+        queue.push(&stored(b"before"));
+        queue.end();
+        assert!(!queue.begin(), "nothing was missed");
+        assert_eq!(taken(&queue), (vec![b"before".to_vec()], 0));
+        queue.push(&stored(b"before"));
+        queue.end();
+        assert!(!queue.is_wanted());
+        assert!(queue.begin());
+        assert_eq!(taken(&queue), (vec![], 0));
     }
 
     #[test]
@@ -169,11 +179,11 @@ mod tests {
         let queue = KeyEventQueue::new(8, move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        queue.push(stored("a"));
-        queue.push(stored("b"));
+        queue.push(&stored(b"a"));
+        queue.push(&stored(b"b"));
         assert_eq!(woken.load(Ordering::Relaxed), 1);
-        queue.take();
-        queue.push(stored("c"));
+        assert_eq!(taken(&queue), (vec![b"a".to_vec(), b"b".to_vec()], 0));
+        queue.push(&stored(b"c"));
         assert_eq!(woken.load(Ordering::Relaxed), 2);
     }
 }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod absences;
+mod attention;
 mod changed_keys;
 mod columns;
 mod continued;
@@ -16,12 +17,14 @@ mod counters;
 mod demotion;
 mod departures;
 mod draining;
+mod event_records;
 mod generations;
 mod group;
 mod heat;
 mod hit_sketch;
 mod index;
 mod key;
+mod key_event;
 mod key_events;
 mod keys;
 mod leaving;
@@ -76,9 +79,11 @@ pub use counters::{
 };
 pub use departures::{Departure, DepartureCause, DiskOutcome};
 pub use draining::{DrainOrder, DrainReport};
+pub use event_records::EventRecords;
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
-pub use key_events::{KeyChange, KeyEvent, KeyEventQueue, Media, Medium, WaitingEvents};
+pub use key_event::{KeyChange, KeyEvent, Media, Medium};
+pub use key_events::{KeyEventQueue, WaitingEvents};
 pub use pattern::Pattern;
 pub use perigee_allocator::Extent;
 pub use perigee_schemas::SegmentKind;

@@ -311,3 +311,6 @@ pub const DISK_REPORTS_PER_CLIENT_MAX: usize = 64;
 
 /// Void copies that an owner hears of when it follows a segment again.
 pub const SNAPSHOT_TOMBSTONES_MAX: usize = 65_536;
+
+/// Bytes of the events of one shard that wait for a publisher.
+pub const WAITING_EVENT_BYTES_MAX: usize = 64 << 20;

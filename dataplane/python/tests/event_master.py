@@ -55,4 +55,5 @@ class Master:
     def snapshot(self):
         """Return the sequence number from which events follow, and a line for each medium."""
         head, *objects = [json.loads(line) for line in self.get("/kv_events/snapshot").splitlines()]
+        assert head["sequence_text"] == str(head["sequence"])
         return head["sequence"], objects

@@ -158,7 +158,7 @@ fn a_master_that_is_not_ready_is_alive_but_says_so() {
 fn events_have_a_status_and_a_snapshot_that_begins_with_its_sequence_number() {
     let events = r#"{"enabled":true,"published_batches":2,"published_events":3,"dropped_events":4,"skipped_unparsed_keys":5}"#;
     assert_answer(&live("GET", "/kv_events/status"), 200, JSON, events);
-    let snapshot = r#"{"sequence":6}
+    let snapshot = r#"{"sequence":6,"sequence_text":"6"}
 {"object_key":"k2","size":1024,"group_id":null,"medium":"disk","tenant_id":"default"}
 {"object_key":"k1","size":1024,"group_id":"g","medium":"cpu","tenant_id":"default"}
 {"object_key":"k1","size":1024,"group_id":"g","medium":"disk","tenant_id":"default"}

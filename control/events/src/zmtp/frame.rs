@@ -7,6 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
+/// Bytes of a length in a long frame.
+const LONG_LENGTH_BYTES: usize = 8;
 
 /// A frame that a peer sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,28 @@ pub(crate) fn put_command(out: &mut Vec<u8>, body: &[u8]) {
 pub(crate) fn put_message(out: &mut Vec<u8>, frames: &[&[u8]]) {
     for (at, body) in frames.iter().enumerate() {
         put_frame(out, if at + 1 < frames.len() { MORE } else { 0 }, body);
+    }
+}
+
+/// Appends the first frames of a message and the head of its last one; returns where the body of
+/// that begins. [`end_message`] ends it.
+pub(crate) fn begin_message(out: &mut Vec<u8>, frames: &[&[u8]]) -> usize {
+    frames.iter().for_each(|body| put_frame(out, MORE, body));
+    out.push(LONG);
+    out.extend_from_slice(&[0; LONG_LENGTH_BYTES]);
+    out.len()
+}
+
+/// Says how long the last frame is: from `body` on to the end.
+pub(crate) fn end_message(out: &mut Vec<u8>, body: usize) {
+    let length = out.len() - body;
+    let head = body - LONG_LENGTH_BYTES - 1;
+    match u8::try_from(length) {
+        Ok(length) => {
+            out[head..head + 2].copy_from_slice(&[0, length]);
+            out.drain(head + 2..body);
+        }
+        Err(_) => out[head + 1..body].copy_from_slice(&(length as u64).to_be_bytes()),
     }
 }
 
@@ -88,6 +112,19 @@ mod tests {
         let wanted =
             [frame(true, false, b"\x05READY"), frame(false, true, b""), frame(false, false, &long)];
         assert_eq!(frames, wanted);
+    }
+
+    #[test]
+    fn a_message_that_is_written_in_place_is_the_same_as_one_that_is_copied() {
+        for length in [0, 1, 255, 256, 70_000] {
+            let body = vec![7; length];
+            let (mut in_place, mut copied) = (b"before".to_vec(), b"before".to_vec());
+            let at = begin_message(&mut in_place, &[b"", b"number"]);
+            in_place.extend_from_slice(&body);
+            end_message(&mut in_place, at);
+            put_message(&mut copied, &[b"", b"number", &body]);
+            assert_eq!(in_place, copied);
+        }
     }
 
     #[test]

@@ -109,6 +109,11 @@ impl PeerWriter {
         self.flush().await
     }
 
+    /// Sends messages that are in wire form already.
+    pub(crate) async fn send_wire(&mut self, bytes: &[u8]) -> io::Result<()> {
+        timeout(SEND_DEADLINE, self.to.write_all(bytes)).await?
+    }
+
     async fn flush(&mut self) -> io::Result<()> {
         let written = timeout(SEND_DEADLINE, self.to.write_all(&self.buffer)).await?;
         self.buffer.clear();

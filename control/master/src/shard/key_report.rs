@@ -1,9 +1,10 @@
 //! What the shard reports of its keys to a publisher.
 //! Invariant: a key is reported as stored in each medium where its value can be read, and as
 //! removed when it cannot be read there; the last report of a key that can be read somewhere says
-//! stored. Without a publisher nothing is copied.
+//! stored. Where no consumer listens nothing is copied.
 
-use crate::key_events::{KeyChange, KeyEvent, KeyEventQueue, Media, Medium};
+use crate::key_event::{KeyChange, KeyEvent, Media, Medium};
+use crate::key_events::KeyEventQueue;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -12,6 +13,11 @@ impl KeyShard {
     /// From now on, changes of keys go into this queue.
     pub fn report_to(&mut self, queue: KeyEventQueue) {
         self.events = Some(queue);
+    }
+
+    /// The queue, if a consumer wants the event that comes next.
+    fn listened(&self) -> Option<&KeyEventQueue> {
+        self.events.as_ref().filter(|queue| queue.is_wanted())
     }
 
     /// What a replica lies on.
@@ -31,7 +37,7 @@ impl KeyShard {
 
     /// An object got one more complete replica.
     pub(super) fn report_joined(&self, object: u32, id: u32) {
-        if self.events.is_none() {
+        if self.listened().is_none() {
             return;
         }
         let medium = self.medium_of(id);
@@ -44,7 +50,7 @@ impl KeyShard {
     /// A complete replica left the chain of an object, which now begins with `first`. Where others
     /// remain is said once more: a consumer that ignores media takes what was removed for gone.
     pub(super) fn report_left(&self, object: u32, gone: u32, first: u32) {
-        if self.events.is_none() {
+        if self.listened().is_none() {
             return;
         }
         let (medium, left) = (self.medium_of(gone), self.media_of(first));
@@ -60,7 +66,7 @@ impl KeyShard {
     /// An object is about to lose a chain of complete replicas, but in the media `kept` its key has
     /// another value already.
     pub(super) fn report_gone(&self, object: u32, first: u32, kept: Media) {
-        if self.events.is_none() || first == NONE {
+        if first == NONE || self.listened().is_none() {
             return;
         }
         for medium in self.media_of(first).iter().filter(|medium| !kept.has(*medium)) {
@@ -70,31 +76,31 @@ impl KeyShard {
 
     /// A key that nothing was known of lies on a disk.
     pub(super) fn report_packed(&self, key: &[u8], payload_bytes: u64) {
-        let Some(queue) = &self.events else {
+        let Some(queue) = self.listened() else {
             return;
         };
-        queue.push(KeyEvent {
+        queue.push(&KeyEvent {
             change: KeyChange::Stored,
             medium: Medium::Disk,
-            key: key.into(),
+            key,
             payload_bytes,
             group: None,
         });
     }
 
     fn report_key(&self, change: KeyChange, object: u32, replica: u32, medium: Medium) {
-        let Some(queue) = &self.events else {
+        let Some(queue) = self.listened() else {
             return;
         };
         if self.was_never_whole(object, replica) {
             return;
         }
-        queue.push(KeyEvent {
+        queue.push(&KeyEvent {
             change,
             medium,
-            key: self.keys[object].key().into(),
+            key: self.keys[object].key(),
             payload_bytes: self.bytes_of_object(object, replica),
-            group: self.groups.name(self.keys[object].group).map(Into::into),
+            group: self.groups.name(self.keys[object].group).map(str::as_bytes),
         });
     }
 }

@@ -1,6 +1,6 @@
 //! What a listing shows of an object.
 
-use crate::key_events::Media;
+use crate::key_event::Media;
 
 /// A readable key that a listing met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use perigee_schemas::record::{Record, RecordOp, RecordPart};
 use perigee_schemas::tenant::is_same_tenant;
 
 use crate::key::{check_key, hash_key, shard_of_hash};
-use crate::key_events::Media;
+use crate::key_event::Media;
 use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};

@@ -4,7 +4,7 @@
 
 use crate::departures::DepartureCause;
 use crate::index::Slot;
-use crate::key_events::Medium;
+use crate::key_event::Medium;
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
 use crate::slab::NONE;
 

@@ -6,7 +6,7 @@ use perigee_schemas::Status;
 use perigee_schemas::record::RecordOp;
 
 use crate::departures::DepartureCause;
-use crate::key_events::Media;
+use crate::key_event::Media;
 use crate::object::{Flags, Object, READERS_MAX};
 use crate::pending::PutName;
 use crate::quarantine::{Quarantined, ReadHold, Readers};

@@ -260,6 +260,27 @@ fn a_master_run_starts_its_own_master() {
     assert_eq!(memory["goal"]["at_most"], 300.0, "{memory}");
 }
 
+#[test]
+fn puts_with_events_are_held_against_puts_without() {
+    let words = ["master", "--keys=1000", "--batch=64", "--memcached=none", "--events"];
+    let words = [&words[..], &SHORT].concat();
+    let run = report(&words);
+    let rows = run["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["operation"].as_str()).collect();
+    let wanted = ["put+remove unheard", "put+remove heard", "values unheard", "values heard"];
+    assert_eq!(names[3..], wanted);
+    for row in &rows[3..] {
+        assert!(row["baselines"][0]["ratio"]["median"].as_f64().unwrap() > 0.0, "{row:#}");
+    }
+    let figures = run["figures"].as_array().unwrap();
+    let bytes =
+        figures.iter().filter(|one| one["name"].as_str().unwrap().ends_with("bytes per event"));
+    assert!(
+        bytes.clone().count() == 2
+            && bytes.map(|one| one["value"].as_f64()).all(|it| it > Some(0.0))
+    );
+}
+
 /// What is beside the rows of a report, and that a report compares with itself.
 #[track_caller]
 fn held_against(arguments: &[&str], rows: usize) -> Vec<String> {
@@ -401,6 +422,7 @@ fn what_cannot_be_run_is_refused_in_one_line() {
         "nowhere",
     );
     refused(&["bench", "store", "--master=127.0.0.1:1"], 69, "127.0.0.1:1");
+    refused(&["bench", "master", "--master=127.0.0.1:1", "--events"], 2, "--events");
     for tool in ["store", "master"] {
         let words = ["bench", tool, "--master", "nonsense"];
         refused(&words, 2, "write host:port");

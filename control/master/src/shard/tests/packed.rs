@@ -9,7 +9,8 @@ use perigee_schemas::{Identity, SegmentKind};
 use super::demotion::*;
 use super::*;
 use crate::index::Slot;
-use crate::key_events::{KeyChange, KeyEventQueue, Media, Medium};
+use crate::key_event::{KeyChange, Media, Medium};
+use crate::key_events::{KeyEventQueue, WaitingEvents};
 use crate::limits::PACK_AGAIN_MS;
 use crate::object::Flags;
 use crate::settings::PromotionSettings;
@@ -406,7 +407,8 @@ fn an_announced_copy_is_reported_and_its_loss_too() {
     stage.shard.report_to(queue.clone());
     stage.announce("a", 1, true);
     stage.remove("a", true);
-    let events = queue.take().events;
-    let changes: Vec<_> = events.iter().map(|it| (it.change, it.medium)).collect();
+    let mut waiting = WaitingEvents::default();
+    queue.take(&mut waiting);
+    let changes: Vec<_> = waiting.events.iter().map(|it| (it.change, it.medium)).collect();
     assert_eq!(changes, [(KeyChange::Stored, Medium::Disk), (KeyChange::Removed, Medium::Disk)]);
 }

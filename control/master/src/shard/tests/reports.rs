@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::demotion::*;
 use super::*;
-use crate::key_events::{KeyChange, KeyEventQueue, Medium};
+use crate::key_event::{KeyChange, Medium};
+use crate::key_events::{KeyEventQueue, WaitingEvents};
 use crate::settings::PromotionSettings;
 use crate::slab::NONE;
 
-type SizeAndGroup = (u64, Option<Box<str>>);
+type SizeAndGroup = (u64, Option<Box<[u8]>>);
 
 /// Follows the events of a shard: size and group of each key, in each medium, that was stored and
 /// not removed; and which keys those are by the last event of each, whatever its medium.
@@ -25,19 +26,27 @@ impl Consumer {
         Self { queue, known: BTreeMap::new(), keys: BTreeSet::new() }
     }
 
+    fn take(&self) -> WaitingEvents {
+        let mut waiting = WaitingEvents::default();
+        self.queue.take(&mut waiting);
+        waiting
+    }
+
     /// Takes the events so far. Panics unless it then knows each key with complete replicas, with
     /// its size, group and media, and no other.
     pub(super) fn catch_up(&mut self, shard: &KeyShard) {
-        for event in self.queue.take().events {
+        let waiting = self.take();
+        for event in waiting.events.iter() {
+            let key: Box<[u8]> = event.key.into();
             match event.change {
                 KeyChange::Stored => {
-                    self.keys.insert(event.key.clone());
-                    let stored = (event.payload_bytes, event.group);
-                    self.known.insert((event.key, event.medium), stored);
+                    self.keys.insert(key.clone());
+                    let stored = (event.payload_bytes, event.group.map(Into::into));
+                    self.known.insert((key, event.medium), stored);
                 }
                 KeyChange::Removed => {
-                    self.keys.remove(&event.key);
-                    let gone = self.known.remove(&(event.key, event.medium));
+                    self.keys.remove(&key);
+                    let gone = self.known.remove(&(key, event.medium));
                     assert!(gone.is_some(), "what goes was there");
                 }
             }
@@ -46,7 +55,8 @@ impl Consumer {
         let complete = complete.filter(|(id, object)| !shard.was_never_whole(*id, object.first));
         let there = complete.flat_map(|(id, object)| {
             let bytes = shard.bytes_of_object(id, object.first);
-            let group: Option<Box<str>> = shard.groups.name(object.group).map(Into::into);
+            let group = shard.groups.name(object.group);
+            let group: Option<Box<[u8]>> = group.map(|name| name.as_bytes().into());
             let media = shard.media_of(object.first);
             media.iter().map(move |medium| {
                 let key: Box<[u8]> = object.key().into();
@@ -95,16 +105,15 @@ fn a_put_that_is_not_ended_is_not_reported() {
     let mut consumer = Consumer::of(&mut stage.shard);
     stage.start("unfinished");
     stage.revoke(WRITER, "unfinished");
-    assert!(consumer.queue.take().events.is_empty());
+    assert!(consumer.take().events.is_empty());
     consumer.catch_up(&stage.shard);
 }
 
 /// The events so far: what happened, to which key, in which medium.
 fn said(consumer: &Consumer) -> Vec<(KeyChange, String, Medium)> {
-    let taken = consumer.queue.take().events.into_iter();
-    taken
-        .map(|it| (it.change, String::from_utf8(it.key.into()).expect("text"), it.medium))
-        .collect()
+    let waiting = consumer.take();
+    let said = waiting.events.iter();
+    said.map(|it| (it.change, String::from_utf8(it.key.into()).expect("text"), it.medium)).collect()
 }
 
 #[test]
@@ -150,4 +159,21 @@ fn a_consumer_learns_which_medium_has_a_key_while_it_goes_to_disk_and_comes_back
     said(&consumer);
     stage.remove("a", true);
     assert_eq!(said(&consumer), [event(Removed, "a", Memory), event(Removed, "a", Disk)]);
+}
+
+#[test]
+fn without_a_consumer_nothing_is_kept_and_the_next_one_learns_it() {
+    let mut stage = Stage::new(&[2]);
+    let consumer = Consumer::of(&mut stage.shard);
+    consumer.queue.end();
+    stage.put("unheard");
+    assert!(consumer.take().events.is_empty());
+    assert!(consumer.queue.begin(), "something was missed");
+    stage.remove("unheard", true);
+    assert_eq!(
+        said(&consumer),
+        [(KeyChange::Removed, "unheard".to_owned(), Medium::Memory)],
+        "from then on all is reported"
+    );
+    assert!(!consumer.queue.begin(), "it is said once");
 }

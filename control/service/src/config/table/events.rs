@@ -36,8 +36,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "kv_events_queue_capacity",
         ValueKind::Uint32,
         "65536",
-        "Events of one shard that wait to be published; the oldest go when there are more. 0 means \
-         no bound",
+        "Events of one shard that wait to be published; the oldest go when there are more, or when \
+         they take more than 64 MiB. 0 means any number",
     ),
     Flag::new(
         "kv_events_model_name",
