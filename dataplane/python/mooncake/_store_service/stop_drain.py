@@ -30,13 +30,14 @@ class StopDrain:
         until = time.monotonic() + self.seconds
         has_disks = await asyncio.to_thread(store.has_disks)
         left = await self._move(master, store.get_hostname(), has_disks)
-        if left is None:
-            return
         if not has_disks:
-            level = logging.ERROR if self.is_asked else logging.WARNING
-            logger.log(level, "Objects are dropped with this store: %s", left)
+            if left is not None:
+                level = logging.ERROR if self.is_asked else logging.WARNING
+                logger.log(level, "Objects are dropped with this store: %s", left)
             return
-        logger.info("Objects here go to the disks of this store: %s", left)
+        if left is not None:
+            logger.info("Objects here go to the disks of this store: %s", left)
+        # Also after a drain that has moved all: what the master knows nothing of may lie here all the same.
         seconds = max(0.0, until - time.monotonic())
         _report(await asyncio.to_thread(store.save_to_disks, seconds))
 
