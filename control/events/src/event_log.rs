@@ -2,7 +2,7 @@
 //! Invariant: sequence numbers rise; what is kept is bounded in messages and in bytes, whatever
 //! consumers do.
 
-use crate::limits::{LOG_BATCHES_MAX, LOG_BYTES_MAX};
+use crate::limits::{LOG_BATCHES_MAX, LOG_BYTES_MAX, SPARE_RUNS_MAX};
 use crate::message_run::MessageRun;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -14,12 +14,14 @@ pub(crate) struct EventLog {
     messages: usize,
     bytes: usize,
     next: u64,
+    /// Memory of runs that are gone: to ask the system for it again costs more than to write to it.
+    spare: Vec<Vec<u8>>,
 }
 
 impl EventLog {
     /// A log whose first message has this number.
     pub(crate) fn starting_at(first: u64) -> Self {
-        Self { runs: VecDeque::new(), messages: 0, bytes: 0, next: first }
+        Self { runs: VecDeque::new(), messages: 0, bytes: 0, next: first, spare: Vec::new() }
     }
 
     /// Sequence number of the next message.
@@ -43,6 +45,13 @@ impl EventLog {
         }
     }
 
+    /// Empty memory for a run of about so many bytes.
+    pub(crate) fn memory(&mut self, room: usize) -> Vec<u8> {
+        // A short run would keep long memory for as long as it can be replayed.
+        let spare = self.spare.pop_if(|spare| spare.capacity() / 2 <= room);
+        spare.unwrap_or_else(|| Vec::with_capacity(room))
+    }
+
     /// Drops what lies before a sequence number.
     pub(crate) fn forget_before(&mut self, sequence: u64) {
         while self.runs.front().is_some_and(|run| run.end() <= sequence) {
@@ -60,6 +69,11 @@ impl EventLog {
         if let Some(oldest) = self.runs.pop_front() {
             self.messages -= oldest.messages();
             self.bytes -= oldest.bytes();
+            if self.spare.len() < SPARE_RUNS_MAX
+                && let Ok(oldest) = Rc::try_unwrap(oldest)
+            {
+                self.spare.extend(oldest.into_spare());
+            }
         }
     }
 }
@@ -67,6 +81,7 @@ impl EventLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RUN_BYTES_MAX;
     use crate::message_run::samples::run;
 
     fn ends(log: &EventLog) -> Vec<u64> {
@@ -95,6 +110,27 @@ mod tests {
         assert_eq!((ends(&log), log.messages, log.bytes), (vec![4], 2, 2));
         log.forget_before(4);
         assert_eq!((ends(&log), log.messages, log.bytes), (vec![], 0, 0));
+    }
+
+    #[test]
+    fn memory_of_long_runs_is_used_again_for_long_runs_if_no_one_reads_them() {
+        let mut log = EventLog::starting_at(0);
+        let long = RUN_BYTES_MAX;
+        log.push(run(0, 1, long));
+        log.push(run(1, 1, long));
+        let read = log.from(1);
+        log.forget_before(2);
+        drop(read);
+        assert_eq!(log.spare.len(), 1);
+        assert!(log.memory(1).capacity() < long);
+        let memory = log.memory(long / 2);
+        assert!(memory.is_empty() && memory.capacity() >= long && log.spare.is_empty());
+        for number in 2..2 + 2 * SPARE_RUNS_MAX as u64 {
+            log.push(run(number, 1, long));
+        }
+        log.push(run(log.next_sequence(), 1, 1));
+        log.forget_before(log.next_sequence());
+        assert_eq!(log.spare.len(), SPARE_RUNS_MAX);
     }
 
     #[test]

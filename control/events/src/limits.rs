@@ -11,6 +11,8 @@ pub(crate) const RUN_BYTES_MAX: usize = 96 << 10;
 /// waking and a system call cost as much as some fifty events. The first event after a quiet time
 /// waits for nothing, and an engine publishes its own once per step, which is no shorter.
 pub(crate) const LINGER: Duration = Duration::from_millis(4);
+/// Runs whose memory is kept for the next ones.
+pub(crate) const SPARE_RUNS_MAX: usize = 16;
 /// Batches that can be replayed.
 pub(crate) const LOG_BATCHES_MAX: usize = 10_000;
 /// Bytes of the batches that can be replayed.

@@ -52,6 +52,12 @@ impl MessageRun {
         self.bytes.capacity()
     }
 
+    /// Its memory, if that is worth keeping.
+    pub(crate) fn into_spare(mut self) -> Option<Vec<u8>> {
+        self.bytes.clear();
+        (self.bytes.capacity() >= RUN_BYTES_MAX).then_some(self.bytes)
+    }
+
     /// The number behind that of its last message.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.starts.len() as u64
@@ -84,11 +90,13 @@ impl<'a> RunDraft<'a> {
         Self { encoder, run, open: None }
     }
 
-    /// Takes memory for so many events, as far as a run has them.
-    pub(crate) fn expect(&mut self, events: usize) {
+    /// Takes `memory` of a size for so many events, as far as a run has them.
+    pub(crate) fn expect(&mut self, events: usize, memory: impl FnOnce(usize) -> Vec<u8>) {
         let most = RUN_BYTES_MAX + usize::from(BATCH_EVENTS_MAX) * EVENT_BYTES;
-        let room = most.saturating_sub(self.run.bytes.len());
-        self.run.bytes.reserve(events.saturating_mul(EVENT_BYTES).min(room));
+        let room = events.saturating_mul(EVENT_BYTES).min(most);
+        if room > 0 && self.run.bytes.capacity() == 0 {
+            self.run.bytes = memory(room);
+        }
     }
 
     /// Adds an event to the last message, or begins another one.

@@ -131,7 +131,7 @@ impl PublisherState {
                 draft = self.draft(&encoder);
                 is_gap_unseen = true;
             }
-            draft.expect(waiting.events.len());
+            draft.expect(waiting.events.len(), |room| self.memory(room));
             for (at, event) in waiting.events.iter().map(NamedKeyEvent::of).enumerate() {
                 unparsed += u64::from(event.hash.is_none());
                 // An event that names neither a hash nor a key would say nothing.
@@ -143,7 +143,7 @@ impl PublisherState {
                 if draft.is_full() {
                     self.publish(draft);
                     draft = self.draft(&encoder);
-                    draft.expect(waiting.events.len() - at - 1);
+                    draft.expect(waiting.events.len() - at - 1, |room| self.memory(room));
                 }
             }
         }
@@ -187,6 +187,10 @@ impl PublisherState {
 
     fn draft<'a>(&self, encoder: &'a BatchEncoder) -> RunDraft<'a> {
         RunDraft::new(encoder, self.next_sequence())
+    }
+
+    fn memory(&self, room: usize) -> Vec<u8> {
+        self.log.borrow_mut().memory(room)
     }
 
     fn next_id(&self) -> u64 {
