@@ -12,8 +12,8 @@ use perigee_schemas::frame::{FrameHeader, HEADER_BYTES, MessageKind};
 use perigee_schemas::limits::{FRAME_BODY_BYTES_MAX, HELLO_BODY_BYTES_MAX};
 use perigee_schemas::session::{Hello, Welcome, decode_failure};
 use perigee_schemas::trace::{ServiceTimes, TRAILER_BYTES};
-use perigee_shard::{SpinWait, is_interrupted, monotonic, wait_step};
-use std::cell::LazyCell;
+use perigee_shard::{MeasuredSleep, SpinWait, is_interrupted, monotonic, wait_step};
+use std::cell::{Cell, LazyCell};
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -46,6 +46,9 @@ pub(crate) struct MasterConnection {
     master: String,
     /// What was asked for a request that is traced, and when that call has begun.
     asked: Option<(MessageKind, Duration)>,
+    /// For how long the calling thread had no core, or was stopped, while it waited for its answer:
+    /// that is this side's time, and neither the master's nor the network's.
+    own_wait: Cell<Duration>,
     /// Leases that go back with the present call, and their frame.
     given_back: Vec<Lease>,
     giving_back: FlatBufferBuilder<'static>,
@@ -71,6 +74,7 @@ impl MasterConnection {
             protocol: 0,
             master: address.to_string(),
             asked: None,
+            own_wait: Cell::default(),
             given_back: Vec::new(),
             giving_back: FlatBufferBuilder::new(),
         };
@@ -111,6 +115,7 @@ impl MasterConnection {
         let fits = bytes.len() + TRAILER_BYTES <= FRAME_BODY_BYTES_MAX;
         let trailer = current_context().filter(|_| fits).map(|context| context.encode());
         self.asked = trailer.is_some().then_some((kind, bounds.begun));
+        self.own_wait.take();
         let (header, trailer) = match &trailer {
             None => (FrameHeader::encode(kind, self.request, bytes), &[][..]),
             Some(trailer) => {
@@ -153,13 +158,16 @@ impl MasterConnection {
     fn note(&self, kind: MessageKind, begun: Duration, received: &Result<FrameHeader, CallError>) {
         add_span(SpanKind::Master, ("", &self.master), |span| {
             let now = monotonic();
-            let took = now.saturating_sub(begun);
+            let whole = now.saturating_sub(begun);
+            let own = self.own_wait.get().min(whole);
+            let took = whole - own;
             let header = received.as_ref().ok();
             let trailer = header.and_then(|header| header.trailer(&self.body));
             let times = trailer.and_then(ServiceTimes::decode).unwrap_or_default();
             span.detail = kind as u16;
             // How long its thread waited is a mean of late, and may be more than this call took.
-            let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            let took_ns = nanoseconds(took);
+            span.queue_ns = nanoseconds(own);
             span.served_ns = times.served_ns.min(took_ns);
             span.waited_ns = times.waited_ns.min(took_ns - span.served_ns);
             span.status = received.as_ref().err().map_or(0, |error| error.status().code());
@@ -216,7 +224,10 @@ impl MasterConnection {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 Ok(count) => buffer = &mut buffer[count..],
                 Err(Errno::EAGAIN) if patience.watch_on() => {}
-                Err(Errno::EAGAIN) => wait(&self.stream, PollFlags::POLLIN, deadline)?,
+                Err(Errno::EAGAIN) => {
+                    let own = wait(&self.stream, PollFlags::POLLIN, deadline)?;
+                    self.own_wait.set(self.own_wait.get() + own);
+                }
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(io::Error::from(errno).into()),
             }
@@ -234,7 +245,7 @@ fn send(
     while !parts.is_empty() {
         match sendmsg::<()>(stream.as_raw_fd(), parts, &[], flags, None) {
             Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-            Err(Errno::EAGAIN) => wait(stream, PollFlags::POLLOUT, deadline)?,
+            Err(Errno::EAGAIN) => drop(wait(stream, PollFlags::POLLOUT, deadline)?),
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
@@ -242,15 +253,15 @@ fn send(
     Ok(())
 }
 
-/// Sleeps until the stream is ready, or for a step.
-fn wait(stream: &TcpStream, wanted: PollFlags, deadline: Duration) -> Result<(), CallError> {
-    let wait = wait_step(left(deadline)?);
-    let timeout =
-        PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+/// Sleeps until the stream is ready, or for a step. Says what of it was this thread's own doing.
+fn wait(stream: &TcpStream, wanted: PollFlags, deadline: Duration) -> Result<Duration, CallError> {
+    let wait = wait_step(left(deadline)?) + Duration::from_millis(1);
+    let timeout = PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX);
     let mut descriptors = [PollFd::new(stream.as_fd(), wanted)];
+    let sleep = MeasuredSleep::begin(wait);
     match poll(&mut descriptors, timeout) {
         Ok(0) | Err(Errno::EINTR) if is_interrupted() => Err(CallError::Interrupted),
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Ok(_) | Err(Errno::EINTR) => Ok(sleep.own_wait()),
         Err(errno) => Err(io::Error::from(errno).into()),
     }
 }
@@ -261,9 +272,62 @@ impl std::fmt::Debug for MasterConnection {
     }
 }
 
+fn nanoseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn left(deadline: Duration) -> Result<Duration, CallError> {
     match deadline.checked_sub(monotonic()) {
         Some(wait) if !wait.is_zero() => Ok(wait),
         _ => Err(CallError::Deadline(Duration::ZERO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perigee_activity::{CallOutcome, Operation, PageDirectory, begin_call, belongs_to, page};
+    use perigee_schemas::trace::TraceContext;
+
+    fn connection() -> MasterConnection {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        MasterConnection {
+            stream: TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+            builder: FlatBufferBuilder::new(),
+            body: Vec::new(),
+            request: 0,
+            epoch: 0,
+            protocol: 0,
+            master: "m:1".to_owned(),
+            asked: None,
+            own_wait: Cell::default(),
+            given_back: Vec::new(),
+            giving_back: FlatBufferBuilder::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_caller_had_no_core_for_is_queue_and_neither_the_masters_nor_the_wires() {
+        let folder = page().and_then(|page| page.path()?.parent()).unwrap();
+        PageDirectory::new(folder).note_reader().unwrap();
+        belongs_to(Some(TraceContext { id: 1, span: 2, is_sampled: true }));
+        let reply = FrameHeader::encode(MessageKind::Reply, 1, b"");
+        let reply = FrameHeader::decode(&reply, 0).unwrap();
+        let connection = connection();
+        let (begun, ms) = (Duration::ZERO, Duration::from_millis);
+        while monotonic() < ms(10) {
+            std::hint::spin_loop();
+        }
+        let call = begin_call(Operation::Get, monotonic);
+        connection.own_wait.set(ms(7));
+        connection.note(MessageKind::Exist, begun, &Ok(reply));
+        connection.own_wait.set(Duration::from_hours(1));
+        connection.note(MessageKind::Exist, begun, &Ok(reply));
+        let outcome = CallOutcome { key: "k", keys: 1, bytes: 0, status: 0 };
+        let spans = call.end(|| outcome, monotonic).unwrap().spans;
+        assert_eq!(spans[0].queue_ns, 7_000_000);
+        assert!(spans[0].took_ns >= 3_000_000);
+        assert!(spans[1].queue_ns >= 10_000_000, "{spans:?}");
+        assert_eq!(spans[1].took_ns, 0, "no more than the call");
     }
 }

@@ -71,7 +71,8 @@ pub struct Span {
     pub began_ns: u64,
     /// From its begin to its end.
     pub took_ns: u64,
-    /// Of a transfer, before its first byte went; of several exchanges, as what follows, the sum.
+    /// Before its first byte went, and while its thread had no core to take the answer; not within
+    /// `took_ns`. Of several exchanges, as what follows, the sum.
     pub queue_ns: u64,
     /// The server was ready but had no core, by its own clock, as what follows.
     pub waited_ns: u64,
