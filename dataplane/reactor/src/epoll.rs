@@ -3,7 +3,6 @@
 //! threads.
 
 mod alarm;
-mod attempt;
 mod file_threads;
 mod queues;
 pub(crate) mod set;

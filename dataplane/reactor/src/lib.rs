@@ -7,6 +7,7 @@
 //! never frees what the kernel may still write.
 #![deny(unsafe_code)]
 
+mod attempt;
 mod choice;
 mod completion;
 mod epoll;
@@ -18,6 +19,7 @@ mod reactor;
 mod slot;
 mod socket;
 mod submitted;
+mod turn_budget;
 mod uring;
 mod vanished;
 

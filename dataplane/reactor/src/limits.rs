@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Submission entries of a shard's ring; the completion queue has twice as many.
 pub(crate) const RING_ENTRIES: u32 = 512;
+/// Longest message that is sent without the ring if the socket takes it at once. A longer one gains
+/// nothing, and others of its shard would wait while it is copied.
+pub(crate) const SENT_AT_ONCE_BYTES_MAX: usize = 64 << 10;
 /// Buffers that a ring registers, at most.
 pub(crate) const REGISTERED_BUFFERS_MAX: u16 = 256;
 /// Most operations in flight on one reactor: idle connections each hold one.
@@ -17,7 +20,7 @@ pub(crate) const FILE_THREADS_MAX: usize = 8;
 pub(crate) const FILE_THREAD_IDLE: Duration = Duration::from_secs(10);
 /// Events taken from epoll in one look.
 pub(crate) const EVENTS_PER_LOOK: usize = 128;
-/// Bytes that operations of a shard on epoll may move at once in one turn, before others get
+/// Bytes that operations of a shard may move at once in one turn, before others get
 /// theirs.
 pub(crate) const TURN_BYTES: usize = 4 << 20;
 /// What an operation counts in [`TURN_BYTES`] beside the bytes it moves.

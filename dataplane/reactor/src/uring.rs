@@ -5,6 +5,7 @@ mod entry;
 pub(crate) mod probe;
 mod registered;
 pub(crate) mod ring;
+mod sends;
 mod setup;
 
 pub use probe::{UringUnavailable, probe};

@@ -7,13 +7,14 @@
 #![expect(unsafe_code, reason = "it borrows descriptors that operations own")]
 
 use super::alarm::Alarm;
-use super::attempt::{SyscallOutcome, attempt};
 use super::file_threads::FileThreads;
 use super::queues::{Interest, Queues};
-use crate::limits::{EVENTS_PER_LOOK, TURN_BYTES, TURN_OPERATION_BYTES};
+use crate::attempt::{SyscallOutcome, attempt};
+use crate::limits::EVENTS_PER_LOOK;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
 use crate::submitted::Submitted;
+use crate::turn_budget::TurnBudget;
 use nix::errno::Errno;
 use nix::sys::epoll::{self, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::{Cell, RefCell};
@@ -40,8 +41,7 @@ pub(crate) struct Epoll {
     /// What the kernel said and was not acted on yet.
     events: RefCell<VecDeque<(RawFd, EpollFlags)>>,
     in_flight: Cell<usize>,
-    /// Bytes that operations may still move at once in this turn.
-    turn_bytes: Cell<usize>,
+    turn: TurnBudget,
     bell_rang: Cell<bool>,
     files: FileThreads,
     files_rang: Cell<bool>,
@@ -66,7 +66,7 @@ impl Epoll {
             queues: RefCell::default(),
             events: RefCell::default(),
             in_flight: Cell::new(0),
-            turn_bytes: Cell::new(TURN_BYTES),
+            turn: TurnBudget::default(),
             bell_rang: Cell::new(false),
             files,
             files_rang: Cell::new(false),
@@ -81,14 +81,13 @@ impl Epoll {
             return self.submit_to_threads(operation);
         }
         let (fd, direction) = (operation.descriptor(), Interest::of(&operation));
-        let has_turn = self.turn_bytes.get() > 0;
-        if has_turn && self.queues.borrow().is_empty(fd, direction) {
+        if self.turn.is_left() && self.queues.borrow().is_empty(fd, direction) {
             match attempt(&mut operation) {
                 SyscallOutcome::Done(code) => {
-                    self.spend(usize::try_from(code).unwrap_or(0));
+                    self.turn.spend(usize::try_from(code).unwrap_or(0));
                     return Submitted::Finished(Finished::new(code, operation));
                 }
-                SyscallOutcome::Waiting(moved) => self.spend(moved),
+                SyscallOutcome::Waiting(moved) => self.turn.spend(moved),
             }
         }
         let slot = match self.slots.borrow_mut().insert(operation) {
@@ -145,15 +144,10 @@ impl Epoll {
         }
     }
 
-    fn spend(&self, bytes: usize) {
-        let cost = bytes.saturating_add(TURN_OPERATION_BYTES);
-        self.turn_bytes.set(self.turn_bytes.get().saturating_sub(cost));
-    }
-
     /// Looks which descriptors are ready and carries their operations on; returns how many moved.
     /// Begins a new turn.
     pub(crate) fn reap(&self) -> usize {
-        self.turn_bytes.set(TURN_BYTES);
+        self.turn.renew();
         if self.in_flight.get() > 0
             && let Err(error) = self.look(EpollTimeout::ZERO)
         {
@@ -320,6 +314,7 @@ impl std::fmt::Debug for Epoll {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{TURN_BYTES, TURN_OPERATION_BYTES};
     use nix::sys::eventfd::EventFd;
     use std::os::fd::AsRawFd;
 

@@ -3,12 +3,15 @@
 
 use super::entry::entry;
 use super::registered::RegisteredBuffers;
+use super::sends::FlyingSends;
 use super::setup::builder;
+use crate::attempt::{SyscallOutcome, attempt};
 use crate::limits::RING_ENTRIES;
 use crate::message::Message;
 use crate::operation::{Finished, Operation};
 use crate::slot::SlotTable;
 use crate::submitted::Submitted;
+use crate::turn_budget::TurnBudget;
 use io_uring::{IoUring, opcode, types};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -21,6 +24,8 @@ pub(crate) struct Ring {
     io: RefCell<IoUring>,
     registered: RefCell<RegisteredBuffers>,
     slots: RefCell<SlotTable>,
+    sends: RefCell<FlyingSends>,
+    turn: TurnBudget,
     in_flight: Cell<usize>,
     bell: RawFd,
     bell_watched: Cell<bool>,
@@ -34,7 +39,9 @@ impl Ring {
         Ok(Self {
             io: RefCell::new(builder().build(RING_ENTRIES)?),
             registered: RefCell::default(),
-            slots: RefCell::new(SlotTable::default()),
+            slots: RefCell::default(),
+            sends: RefCell::default(),
+            turn: TurnBudget::default(),
             in_flight: Cell::new(0),
             bell,
             bell_watched: Cell::new(false),
@@ -54,8 +61,18 @@ impl Ring {
         self.registered.borrow_mut().remove(&self.io.borrow().submitter(), number)
     }
 
-    /// Queues an operation; it reaches the kernel with the next [`Ring::flush`].
-    pub(crate) fn submit(&self, operation: Operation) -> Submitted {
+    /// Queues an operation; it reaches the kernel with the next [`Ring::flush`]. A short message
+    /// that its socket takes is sent here and now: an answer through the ring costs another turn.
+    pub(crate) fn submit(&self, mut operation: Operation) -> Submitted {
+        if self.turn.is_left() && self.sends.borrow().may_go_at_once(&operation) {
+            match attempt(&mut operation) {
+                SyscallOutcome::Done(code) => {
+                    self.turn.spend(usize::try_from(code).unwrap_or(0));
+                    return Submitted::Finished(Finished::new(code, operation));
+                }
+                SyscallOutcome::Waiting(moved) => self.turn.spend(moved),
+            }
+        }
         let slot = match self.slots.borrow_mut().insert(operation) {
             Ok(slot) => slot,
             Err(operation) => {
@@ -63,7 +80,7 @@ impl Ring {
             }
         };
         match self.push(slot) {
-            Ok(()) => self.in_flight.set(self.in_flight.get() + 1),
+            Ok(()) => self.begin(slot),
             Err(code) => drop(self.slots.borrow_mut().land(slot, code)),
         }
         Submitted::Flying(slot)
@@ -139,15 +156,16 @@ impl Ring {
         pushed
     }
 
-    /// Collects completions and wakes their futures; returns how many came.
+    /// Collects completions and wakes their futures; returns how many came. Begins a new turn.
     pub(crate) fn reap(&self) -> usize {
+        self.turn.renew();
         let mut count = 0;
         while let Some((slot, code)) = self.next_completion() {
             count += 1;
             let Some(code) = self.resume(slot, code) else {
                 continue;
             };
-            self.in_flight.set(self.in_flight.get() - 1);
+            self.end(slot);
             let waker = self.slots.borrow_mut().land(slot, code);
             if let Some(waker) = waker {
                 waker.wake();
@@ -179,6 +197,22 @@ impl Ring {
             // With a full submission queue the watch stays until its descriptor is readable.
             // SAFETY: the entry points to no memory.
             let _ = unsafe { io.submission().push(&cancel.user_data(CANCEL)) };
+        }
+    }
+
+    /// The operation of a slot is in flight.
+    fn begin(&self, slot: u32) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        if let Some(operation) = self.slots.borrow_mut().operation(slot) {
+            self.sends.borrow_mut().begin(operation);
+        }
+    }
+
+    /// The kernel is done with the operation of a slot.
+    fn end(&self, slot: u32) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        if let Some(operation) = self.slots.borrow_mut().operation(slot) {
+            self.sends.borrow_mut().end(operation);
         }
     }
 
@@ -253,4 +287,82 @@ const BELL: u64 = u64::MAX - 1;
 
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EINTR | libc::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::{Backend, choice};
+    use crate::limits::{SENT_AT_ONCE_BYTES_MAX, TURN_BYTES, TURN_OPERATION_BYTES};
+    use crate::operation::SocketHandle;
+    use nix::sys::eventfd::EventFd;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_short_message_goes_at_once_unless_one_before_it_is_on_its_way() {
+        if choice().unwrap().backend != Backend::IoUring {
+            println!("SKIP: shards do not run on io_uring here");
+            return;
+        }
+        let bell = EventFd::new().unwrap();
+        let ring = Ring::new(bell.as_raw_fd()).unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let socket = SocketHandle::new(ours.into());
+        let send = |byte: u8, bytes: usize| {
+            let mut message = Message::new();
+            message.push_owned(vec![byte; bytes]);
+            ring.submit(Operation::SendMessage(socket.clone(), Box::new(message)))
+        };
+        let is_over = |submitted: &Submitted| matches!(submitted, Submitted::Finished(_));
+        let long = SENT_AT_ONCE_BYTES_MAX + 1;
+        assert!(is_over(&send(1, 10)) && ring.in_flight() == 0);
+        assert!(!is_over(&send(2, long)), "a long one goes through the ring");
+        assert!(!is_over(&send(3, 10)), "the ring has one of this socket");
+        let mut received = vec![0; 10 + long];
+        while ring.in_flight() > 0 {
+            ring.wait(Some(Duration::from_millis(1))).unwrap();
+            ring.reap();
+            theirs.set_nonblocking(true).unwrap();
+            let _ = theirs.read(&mut received);
+        }
+        let most = TURN_BYTES / TURN_OPERATION_BYTES;
+        let at_once = (0..2 * most).take_while(|_| is_over(&send(4, 10))).count();
+        assert!(at_once > 0, "all before it have gone");
+        assert!(at_once <= most, "others get their turn");
+    }
+
+    #[test]
+    fn what_a_full_socket_does_not_take_goes_on_through_the_ring() {
+        if choice().unwrap().backend != Backend::IoUring {
+            println!("SKIP: shards do not run on io_uring here");
+            return;
+        }
+        let bell = EventFd::new().unwrap();
+        let ring = Ring::new(bell.as_raw_fd()).unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let socket = SocketHandle::new(ours.into());
+        let mut sent = Vec::new();
+        while ring.in_flight() == 0 {
+            let bytes = vec![(sent.len() / 1000 % 251) as u8; 30_000];
+            sent.extend_from_slice(&bytes);
+            let mut message = Message::new();
+            message.push_owned(bytes);
+            ring.submit(Operation::SendMessage(socket.clone(), Box::new(message)));
+        }
+        let mut received = vec![0; sent.len()];
+        theirs.set_nonblocking(true).unwrap();
+        let mut filled = 0;
+        while filled < sent.len() {
+            ring.wait(Some(Duration::from_millis(1))).unwrap();
+            ring.reap();
+            filled += theirs.read(&mut received[filled..]).unwrap_or(0);
+        }
+        assert!(received == sent, "in order, each byte once");
+        while ring.in_flight() > 0 {
+            ring.wait(Some(Duration::from_millis(1))).unwrap();
+            ring.reap();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// What a try led to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum SyscallOutcome {
+pub(crate) enum SyscallOutcome {
     /// It is over, with this result or negative error number.
     Done(i32),
     /// The descriptor is not ready for the rest of it; so many bytes were moved.
@@ -16,7 +16,7 @@ pub(super) enum SyscallOutcome {
 
 /// Tries `operation` once. No call waits: sockets that listen or connect are non-blocking, all
 /// others are asked not to wait.
-pub(super) fn attempt(operation: &mut Operation) -> SyscallOutcome {
+pub(crate) fn attempt(operation: &mut Operation) -> SyscallOutcome {
     loop {
         let code = call(operation);
         match code {
