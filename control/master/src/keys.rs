@@ -65,10 +65,7 @@ impl Keys {
     /// batch.
     pub(crate) fn locate(&mut self, keys: &[&[u8]], replicas: &Replicas) -> Vec<Slot> {
         let mut found = std::mem::take(&mut self.spare);
-        self.hashes.clear();
-        self.hashes.extend(keys.iter().map(|key| hash_key(key)));
-        found.clear();
-        found.extend(self.hashes.iter().map(|hash| self.index.guess(*hash).unwrap_or(Slot::NONE)));
+        self.guess_all(keys, &mut found);
         self.load_objects(&found, replicas);
         for (at, key) in keys.iter().enumerate() {
             let hash = self.hashes[at];
@@ -79,6 +76,23 @@ impl Keys {
         self.load_neighbours(&found, replicas);
         debug_assert_eq!(found.len(), keys.len(), "one answer per key");
         found
+    }
+
+    /// Loads what looking for each of a batch of keys reads: so cache misses overlap, as in
+    /// [`Keys::locate`].
+    pub(crate) fn load(&mut self, keys: &[&[u8]], replicas: &Replicas) {
+        let mut found = std::mem::take(&mut self.spare);
+        self.guess_all(keys, &mut found);
+        self.load_objects(&found, replicas);
+        self.reuse(found);
+    }
+
+    /// What very likely is kept of each key, if anything is.
+    fn guess_all(&mut self, keys: &[&[u8]], found: &mut Vec<Slot>) {
+        self.hashes.clear();
+        self.hashes.extend(keys.iter().map(|key| hash_key(key)));
+        found.clear();
+        found.extend(self.hashes.iter().map(|hash| self.index.guess(*hash).unwrap_or(Slot::NONE)));
     }
 
     /// Hashes of the keys that [`Keys::locate`] looked for last.

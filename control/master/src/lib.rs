@@ -18,6 +18,7 @@ mod demotion;
 mod departures;
 mod draining;
 mod event_records;
+mod free_numbers;
 mod generations;
 mod group;
 mod heat;

@@ -1,28 +1,24 @@
 //! Records addressed by small numbers, in chunks that never move.
 //! Invariant: a number stays valid until its record is removed; growth copies nothing.
 
+use crate::free_numbers::FreeNumbers;
+
 const CHUNK_RECORDS: usize = 1 << 12;
 
 /// A number that no record has.
 pub(crate) const NONE: u32 = u32::MAX;
 
-#[derive(Debug)]
-enum SlabEntry<T> {
-    Free(u32),
-    Used(T),
-}
-
-/// A slab whose freed numbers are given out again, last freed first.
+/// A slab whose freed numbers are given out again, the lowest first.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    chunks: Vec<Vec<SlabEntry<T>>>,
-    free: u32,
+    chunks: Vec<Vec<Option<T>>>,
+    free: FreeNumbers,
     len: usize,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
-        Self { chunks: Vec::new(), free: NONE, len: 0 }
+        Self { chunks: Vec::new(), free: FreeNumbers::default(), len: 0 }
     }
 
     /// Number of records.
@@ -40,16 +36,12 @@ impl<T> Slab<T> {
 
     pub(crate) fn insert(&mut self, record: T) -> u32 {
         self.len += 1;
-        if self.free == NONE {
+        let Some(id) = self.free.take_lowest() else {
             return self.push(record);
-        }
-        let id = self.free;
+        };
         let entry = &mut self.chunks[id as usize / CHUNK_RECORDS][id as usize % CHUNK_RECORDS];
-        debug_assert!(matches!(entry, SlabEntry::Free(_)), "{id} was removed");
-        if let SlabEntry::Free(next) = *entry {
-            self.free = next;
-        }
-        *entry = SlabEntry::Used(record);
+        debug_assert!(entry.is_none(), "{id} was removed");
+        *entry = Some(record);
         id
     }
 
@@ -59,7 +51,7 @@ impl<T> Slab<T> {
         }
         let chunk = self.chunks.last_mut().expect("a chunk was added above if there was none");
         debug_assert!(chunk.len() < CHUNK_RECORDS, "chunks never move");
-        chunk.push(SlabEntry::Used(record));
+        chunk.push(Some(record));
         debug_assert!(self.bound() < NONE, "a number is not NONE");
         self.bound() - 1
     }
@@ -69,23 +61,14 @@ impl<T> Slab<T> {
             .chunks
             .get_mut(id as usize / CHUNK_RECORDS)?
             .get_mut(id as usize % CHUNK_RECORDS)?;
-        if matches!(entry, SlabEntry::Free(_)) {
-            return None;
-        }
-        let removed = std::mem::replace(entry, SlabEntry::Free(self.free));
-        self.free = id;
+        let removed = entry.take()?;
+        self.free.add(id);
         self.len -= 1;
-        match removed {
-            SlabEntry::Used(record) => Some(record),
-            SlabEntry::Free(_) => None,
-        }
+        Some(removed)
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
-        match self.chunks.get(id as usize / CHUNK_RECORDS)?.get(id as usize % CHUNK_RECORDS)? {
-            SlabEntry::Used(record) => Some(record),
-            SlabEntry::Free(_) => None,
-        }
+        self.chunks.get(id as usize / CHUNK_RECORDS)?.get(id as usize % CHUNK_RECORDS)?.as_ref()
     }
 
     /// All records with their numbers.
@@ -93,32 +76,18 @@ impl<T> Slab<T> {
         (0..self.bound()).filter_map(|id| Some((id, self.get(id)?)))
     }
 
-    /// Panics unless every number is either used or in the chain of free ones.
+    /// Panics unless every number is either used or free.
     pub(crate) fn check(&self) {
-        let entry =
-            |id: u32| &self.chunks[id as usize / CHUNK_RECORDS][id as usize % CHUNK_RECORDS];
-        let mut free = 0;
-        let mut next = self.free;
-        while next != NONE {
-            let after = match entry(next) {
-                SlabEntry::Free(after) => Some(*after),
-                SlabEntry::Used(_) => None,
-            };
-            assert!(after.is_some(), "{next} is both used and free");
-            next = after.unwrap_or(NONE);
-            free += 1;
-            assert!(free <= self.bound() as usize, "free numbers form a circle");
+        self.free.check();
+        for id in 0..self.bound() {
+            assert_ne!(self.get(id).is_some(), self.free.has(id), "{id} is either used or free");
         }
         assert_eq!(self.iter().count(), self.len);
-        assert_eq!(self.len + free, self.bound() as usize, "no number is lost");
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         let chunk = self.chunks.get_mut(id as usize / CHUNK_RECORDS)?;
-        match chunk.get_mut(id as usize % CHUNK_RECORDS)? {
-            SlabEntry::Used(record) => Some(record),
-            SlabEntry::Free(_) => None,
-        }
+        chunk.get_mut(id as usize % CHUNK_RECORDS)?.as_mut()
     }
 }
 

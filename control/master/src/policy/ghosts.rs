@@ -67,6 +67,9 @@ impl Ghosts {
     /// How often the key had been read when it was evicted, if that was within about the last
     /// `evictions` evictions; forgets it.
     pub(crate) fn take(&mut self, hash: u64, evictions: usize) -> Option<u8> {
+        if self.evictions == 0 {
+            return None;
+        }
         let (tick, evictions_per_tick) = (self.tick(), self.evictions_per_tick());
         let bucket = self.bucket(hash);
         let same = |found: &u16| *found & !READS == fingerprint(hash);

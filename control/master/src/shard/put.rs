@@ -34,6 +34,7 @@ impl KeyShard {
     pub fn put_start(&mut self, now_ms: u64, batch: &PutStart<'_>, out: &mut PlacementColumns) {
         self.begin(now_ms);
         out.clear();
+        self.keys.load(batch.keys, &self.replicas);
         let refused = batch.check(&self.settings).err();
         let mut same_node = None;
         for at in 0..batch.keys.len() {

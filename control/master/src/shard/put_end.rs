@@ -55,6 +55,7 @@ impl KeyShard {
         if !has_parts || lengths != [keys.len(); 2] {
             return;
         }
+        self.keys.load(keys, &self.replicas);
         // Last to first, so that the first key of a batch is the newest.
         for at in (0..keys.len()).rev() {
             let sums = PayloadSums { whole: checksums[at], parts: batch.parts_of(at) };
