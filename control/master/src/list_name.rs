@@ -94,6 +94,19 @@ pub(crate) enum LeasePhase {
     Read,
 }
 
+impl LeasePhase {
+    /// The phase at a time, of leases that end at these.
+    pub(crate) fn at(now_ms: u64, read_end_ms: u64, probe_end_ms: u64) -> Self {
+        if read_end_ms > now_ms {
+            Self::Read
+        } else if probe_end_ms > now_ms {
+            Self::Probed
+        } else {
+            Self::Free
+        }
+    }
+}
+
 /// The slots of what is evictable and not pinned...
 pub(crate) const PLAIN: u64 = (1 << (KINDS * 3)) - 1;
 /// ... and of those the ones whose last lease was a reader's.

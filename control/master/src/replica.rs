@@ -7,6 +7,7 @@ use perigee_schemas::disk_address::DiskAddress;
 use perigee_schemas::extent::extent_bytes;
 
 use crate::columns::{ReplicaLocation, ReplicaState};
+use crate::key_event::Medium;
 use crate::list_name::ListName;
 use crate::slab::NONE;
 use crate::tenant::{TenantLane, TenantNumber};
@@ -104,6 +105,11 @@ impl Replica {
     /// Whether it lies on a disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.list() == ListName::OnDisk
+    }
+
+    /// What it lies on.
+    pub(crate) fn medium(&self) -> Medium {
+        if self.is_on_disk() { Medium::Disk } else { Medium::Memory }
     }
 
     /// Whether it was made because its key was hot.

@@ -6,8 +6,10 @@
 use std::collections::BTreeSet;
 
 use perigee_allocator::Extent;
+use perigee_schemas::limits::PARTS_MAX;
 
 use crate::generations::Generations;
+use crate::key_event::Media;
 use crate::list_name::ListName;
 use crate::recency::Recency;
 use crate::replica::Replica;
@@ -103,6 +105,19 @@ impl Replicas {
     pub(crate) fn chain(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let some = |id: u32| (id != NONE).then_some(id);
         std::iter::successors(some(first), move |id| some(self.records[*id].sibling))
+    }
+
+    /// What the replicas of a chain lie on.
+    pub(crate) fn media(&self, first: u32) -> Media {
+        self.chain(first).map(|id| self[id].medium()).collect()
+    }
+
+    /// Whether some replicas hold all of so many parts.
+    pub(crate) fn are_all_parts(&self, ids: impl Iterator<Item = u32>, parts: u8) -> bool {
+        debug_assert!((1..=PARTS_MAX).contains(&parts), "a bit for each");
+        let missing = u64::MAX >> (u64::BITS - u32::from(parts));
+        let bit = |id: u32| self[id].part().map_or(0, |part| 1 << part);
+        ids.fold(missing, |missing, id| missing & !bit(id)) == 0
     }
 
     /// Takes a replica out of the chain that starts at `first`; returns the new start.

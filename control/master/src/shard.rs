@@ -11,21 +11,18 @@ mod announcement;
 mod check;
 mod copy;
 mod demote;
-mod demotion_task;
 mod disk;
 mod disk_health;
 mod drain;
 mod evict;
 mod gather_space;
 mod give_back;
-mod given_back;
 mod hot;
 mod inspect;
 mod inspected_key;
 mod key_report;
 mod lend;
 mod listed_key;
-mod members;
 mod mount;
 mod move_task;
 mod notes;
@@ -63,10 +60,10 @@ mod wanted_replicas;
 #[cfg(test)]
 mod tests;
 
+pub use crate::demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
+pub use crate::given_back::GivenBack;
 pub use crate::loan::{Need, SpaceLoan};
 pub use announcement::Announcement;
-pub use demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
-pub use given_back::GivenBack;
 pub use inspected_key::{InspectedKey, InspectedObject, InspectedReplica};
 pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
@@ -77,37 +74,32 @@ pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
+use std::collections::BTreeMap;
+
 use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
 use crate::departures::Departures;
-use crate::generations::Generations;
-use crate::group::{GroupLedger, Groups};
+use crate::group::GroupLedger;
 use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
-use crate::keys::Keys;
 use crate::leaving::LeavingClient;
 use crate::outbox::Outbox;
-use crate::packing::Packing;
 use crate::pending::PendingPuts;
 use crate::policy::EvictionPolicy;
 use crate::rebuild::Rebuild;
 use crate::relocation::Relocation;
 use crate::removals::Removals;
-use crate::replicas::Replicas;
 use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
-use crate::soft_pins::SoftPins;
 use crate::space::Space;
-use crate::striped::StripedObjects;
+use crate::stored::StoredObjects;
 use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
-use crate::touch_clock::TouchClock;
 use crate::victim_run::VictimRun;
 use crate::wishes::Wishes;
 use crate::write_budgets::WriteBudgets;
-use std::collections::BTreeMap;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -116,23 +108,14 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct KeyShard {
     settings: ShardSettings,
-    now_ms: u64,
-    /// Batch calls so far.
-    calls: u64,
-    keys: Keys,
-    replicas: Replicas,
-    striped: StripedObjects,
+    stored: StoredObjects,
     space: Space,
     ranking: SegmentRanking,
     pending: PendingPuts,
-    groups: Groups,
-    clock: TouchClock,
     relocation: Relocation,
     wishes: Wishes,
     /// How often keys are read; not counted if `None`.
     heat: Option<Box<Heat>>,
-    /// Replicas that were made for heat.
-    extras: u64,
     demotions: Demotions,
     /// Clients that leave, and what is still to be written for them.
     leaving: BTreeMap<u128, LeavingClient>,
@@ -141,10 +124,7 @@ pub struct KeyShard {
     hits: HitSketch,
     tombstones: Tombstones,
     departures: Departures,
-    soft_pins: SoftPins,
     outbox: Outbox,
-    /// What is to become packed records.
-    packing: Packing,
     rebuild: Rebuild,
     removals: Removals,
     policy: Box<dyn EvictionPolicy>,
@@ -167,33 +147,23 @@ impl KeyShard {
     /// An empty shard without segments whose groups may have members on the other shards with this
     /// ledger.
     pub fn sharing(settings: ShardSettings, groups: &GroupLedger) -> Self {
-        let index = settings.index;
         Self {
-            now_ms: 0,
-            calls: 0,
-            keys: Keys::new(),
-            replicas: Replicas::new(Generations::new(&settings)),
-            striped: StripedObjects::default(),
+            stored: StoredObjects::new(&settings, groups),
             space: Space::default(),
             ranking: SegmentRanking::new(&settings),
             pending: PendingPuts::new(settings.generation_base),
-            groups: Groups::new(groups, index),
-            clock: TouchClock::default(),
             relocation: Relocation::default(),
             wishes: Wishes::default(),
             heat: settings.heat.map(|heat| Box::new(Heat::new(heat, settings.count))),
-            extras: 0,
             demotions: Demotions::default(),
             leaving: BTreeMap::new(),
             budgets: settings.offload.and_then(|offload| {
                 WriteBudgets::new(offload.drive_writes_per_day, settings.count)
             }),
             hits: HitSketch::default(),
-            tombstones: Tombstones::new(index, settings.count, settings.offload.is_some()),
+            tombstones: Tombstones::new(settings.index, settings.count, settings.offload.is_some()),
             departures: Departures::default(),
-            soft_pins: SoftPins::default(),
             outbox: Outbox::new(settings.generation_base),
-            packing: Packing::default(),
             rebuild: Rebuild::default(),
             removals: Removals::default(),
             policy: settings.policy.build(),
@@ -218,14 +188,14 @@ impl KeyShard {
 
     /// Most keys there were since this was asked last.
     pub fn take_peak_keys(&mut self) -> u64 {
-        self.keys.take_peak() as u64
+        self.stored.keys.take_peak() as u64
     }
 
     /// The state in numbers.
     pub fn gauges(&self) -> ShardGauges {
         let mut gauges = ShardGauges {
-            keys: self.keys.len() as u64,
-            soft_pinned_keys: self.soft_pins.len() as u64,
+            keys: self.stored.keys.len() as u64,
+            soft_pinned_keys: self.stored.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
             demotions: self.demotions.len() as u64,
@@ -233,7 +203,7 @@ impl KeyShard {
             ailing_disks: self.space.ailing_disks(),
             repairs: self.wishes.len() as u64,
             repairs_put_off: self.wishes.count_put_off() as u64,
-            extra_replicas: self.extras,
+            extra_replicas: self.stored.extras,
             promotions: self.relocation.moves().promotions().into(),
             tombstones: self.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),
@@ -245,7 +215,7 @@ impl KeyShard {
             gauges.capacity_bytes += segment.capacity_bytes;
         }
         for disk in self.space.disks() {
-            gauges.disk_copies += self.replicas_in(*disk) as u64;
+            gauges.disk_copies += self.stored.replicas_in(*disk) as u64;
             gauges.disk_bytes += self.space.get(*disk).map_or(0, |share| share.copied_bytes);
             if let Some(budget) = self.write_budget(self.space.disk_id(*disk)) {
                 gauges.budget_left_bytes += budget.left_bytes;
@@ -271,7 +241,7 @@ impl KeyShard {
 
     /// The state of one segment in numbers, if it is readable.
     pub fn segment_gauge(&self, segment: u32) -> Option<SegmentGauges> {
-        self.space.gauges_of(segment, self.replicas.count_in(segment))
+        self.space.gauges_of(segment, self.stored.replicas.count_in(segment))
     }
 
     /// This shard's copies on a mounted disk in numbers. Its room is not shared between shards.
@@ -282,15 +252,14 @@ impl KeyShard {
             capacity_bytes: 0,
             allocated_bytes: share.copied_bytes,
             largest_free_bytes: 0,
-            replicas: self.replicas_in(disk) as u64,
+            replicas: self.stored.replicas_in(disk) as u64,
         })
     }
 
     /// Starts a call: time never goes back.
     fn begin(&mut self, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
-        self.calls += 1;
-        if self.rebuild.advance(self.now_ms) {
+        self.stored.clock.begin_call(now_ms);
+        if self.rebuild.advance(self.stored.clock.now_ms()) {
             self.drop_partial();
         }
         self.drop_retired();
@@ -298,10 +267,10 @@ impl KeyShard {
 
     /// Whether an object has a complete replica that can be read.
     fn is_complete(&self, object: u32) -> bool {
-        let first = self.keys[object].first;
-        if self.replicas.get(first).is_some_and(|replica| replica.part().is_some()) {
+        let first = self.stored.keys[object].first;
+        if self.stored.replicas.get(first).is_some_and(|replica| replica.part().is_some()) {
             return self.is_whole(object);
         }
-        self.replicas.chain(first).any(|id| self.is_readable(id))
+        self.stored.replicas.chain(first).any(|id| self.is_readable(id))
     }
 }

@@ -1,6 +1,6 @@
-//! Touches of objects, counted, and when they happened, coarsely, so that shards can compare how
-//! long their oldest objects have been idle.
-//! Invariant: each touch has a later stamp than the one before. Marks are in order of both stamps
+//! The time of a shard, its calls, and touches of objects, counted, and when they happened, coarsely,
+//! so that shards can compare how long their oldest objects have been idle.
+//! Invariant: time never goes back. Each touch has a later stamp than the one before. Marks are in order of both stamps
 //! and time, and no more than a fixed number of them.
 
 use std::collections::VecDeque;
@@ -9,12 +9,36 @@ use crate::limits::{AGE_MARK_MS, AGE_MARKS_MAX};
 
 #[derive(Debug, Default)]
 pub(crate) struct TouchClock {
+    now_ms: u64,
+    /// Batch calls so far.
+    calls: u64,
     touches: u64,
     /// Number of touches and the time, taken now and then.
     marks: VecDeque<(u64, u64)>,
 }
 
 impl TouchClock {
+    /// Notes the time; one before an earlier call's counts as that call's.
+    pub(crate) fn advance(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+    }
+
+    /// A call begins.
+    pub(crate) fn begin_call(&mut self, now_ms: u64) {
+        self.advance(now_ms);
+        self.calls += 1;
+    }
+
+    /// The time of the present call.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The number of the present call.
+    pub(crate) fn call(&self) -> u64 {
+        self.calls
+    }
+
     /// The stamp of one more touch.
     pub(crate) fn touch(&mut self) -> u64 {
         self.touches += 1;
@@ -32,8 +56,9 @@ impl TouchClock {
         self.touches - stamp
     }
 
-    /// Notes that the touches so far happened by `now_ms`.
-    pub(crate) fn note(&mut self, now_ms: u64) {
+    /// Notes that the touches so far have happened by now.
+    pub(crate) fn note(&mut self) {
+        let now_ms = self.now_ms;
         let last_ms = self.marks.back().map_or(0, |(_, at_ms)| *at_ms);
         if !self.marks.is_empty() && now_ms < last_ms.saturating_add(AGE_MARK_MS) {
             return;
@@ -70,10 +95,10 @@ impl TouchClock {
     }
 
     /// Milliseconds for which a touch is past at least.
-    pub(crate) fn idle_ms(&self, stamp: u64, now_ms: u64) -> u64 {
+    pub(crate) fn idle_ms(&self, stamp: u64) -> u64 {
         let after = self.marks.partition_point(|(clock, _)| *clock < stamp);
-        let at_ms = self.marks.get(after).map_or(now_ms, |(_, at_ms)| *at_ms);
-        now_ms.saturating_sub(at_ms)
+        let at_ms = self.marks.get(after).map_or(self.now_ms, |(_, at_ms)| *at_ms);
+        self.now_ms.saturating_sub(at_ms)
     }
 }
 
@@ -86,19 +111,21 @@ mod tests {
         while clock.last() < touches {
             clock.touch();
         }
-        clock.note(now_ms);
+        clock.advance(now_ms);
+        clock.note();
     }
 
     #[test]
     fn a_touch_is_as_old_as_the_first_mark_after_it() {
         let mut clock = TouchClock::default();
-        assert_eq!(clock.idle_ms(5, 1_000), 0, "nothing is known yet");
+        assert_eq!(clock.idle_ms(5), 0, "nothing is known yet");
         note(&mut clock, 10, 1_000);
         note(&mut clock, 20, 1_001);
         note(&mut clock, 30, 1_000 + AGE_MARK_MS);
-        assert_eq!(clock.idle_ms(10, 5_000), 4_000);
-        assert_eq!(clock.idle_ms(11, 5_000), 4_000 - AGE_MARK_MS);
-        assert_eq!(clock.idle_ms(31, 5_000), 0);
+        clock.advance(5_000);
+        assert_eq!(clock.idle_ms(10), 4_000);
+        assert_eq!(clock.idle_ms(11), 4_000 - AGE_MARK_MS);
+        assert_eq!(clock.idle_ms(31), 0);
         let stamps = [999, 1_000, 1_000 + AGE_MARK_MS].map(|at_ms| clock.stamp_before(at_ms));
         assert_eq!(stamps, [0, 11, 31]);
     }
@@ -112,7 +139,8 @@ mod tests {
         }
         assert!(clock.marks.len() <= AGE_MARKS_MAX);
         let end_ms = marks * AGE_MARK_MS;
-        let idle = |stamp| clock.idle_ms(stamp, end_ms);
+        clock.advance(end_ms);
+        let idle = |stamp| clock.idle_ms(stamp);
         assert!((1..marks).all(|stamp| idle(stamp) <= idle(stamp - 1)));
         // Half of the marks are twice as coarse as the newer half, and so on.
         assert!(idle(1) > end_ms / 4);

@@ -3,6 +3,7 @@
 
 use perigee_schemas::disk_address::DiskAddress;
 
+use crate::columns::{ReplicaLocation, ReplicaState};
 use crate::policy::ObjectKind;
 
 /// Records lie at multiples of so many bytes.
@@ -47,6 +48,21 @@ pub(crate) struct DiskCopy {
     pub(crate) is_hit: bool,
     /// Number of the last lease that readers had.
     pub(crate) term: u8,
+}
+
+impl DiskCopy {
+    /// What clients see.
+    pub(crate) fn location(&self) -> ReplicaLocation {
+        ReplicaLocation {
+            segment: self.disk,
+            state: ReplicaState::Complete,
+            offset: self.address,
+            payload_bytes: self.payload_bytes,
+            generation: self.generation,
+            part: None,
+            part_checksum: 0,
+        }
+    }
 }
 
 /// The bytes of a record, without those that fill its last unit; `None` if a field is too long.

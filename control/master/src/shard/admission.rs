@@ -32,10 +32,10 @@ impl KeyShard {
         if !self.lies_only_there(id) {
             return DiskWish::None;
         }
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         let bytes = replica.extent().bytes;
         let (mut best, mut refused, mut has_void) = (None, None, false);
-        let hash = self.keys[replica.object].hash();
+        let hash = self.stored.keys[replica.object].hash();
         for (disk, share) in self.space.disks_for(self.carrier_of(id), bytes) {
             if self.tombstones.is_void(disk, hash, replica.generation) {
                 // What its owner makes void would be this copy, too.
@@ -56,7 +56,13 @@ impl KeyShard {
         }
         match (best, refused) {
             (Some((_, disk)), _) => DiskWish::To(disk),
-            _ if has_void || self.space.has_disk_soon(self.carrier_of(id), bytes, self.now_ms) => {
+            _ if has_void
+                || self.space.has_disk_soon(
+                    self.carrier_of(id),
+                    bytes,
+                    self.stored.clock.now_ms(),
+                ) =>
+            {
                 DiskWish::Soon
             }
             (None, Some(level)) => DiskWish::Refused(level),
@@ -66,19 +72,20 @@ impl KeyShard {
 
     /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else.
     pub(super) fn lies_only_there(&self, id: u32) -> bool {
-        let replica = &self.replicas[id];
-        let Some(record) = self.keys.get(replica.object).filter(|_| replica.part().is_none())
+        let replica = &self.stored.replicas[id];
+        let Some(record) =
+            self.stored.keys.get(replica.object).filter(|_| replica.part().is_none())
         else {
             return false;
         };
-        let mut others = self.replicas.chain(record.first).filter(|other| *other != id);
+        let mut others = self.stored.replicas.chain(record.first).filter(|other| *other != id);
         !others.any(|other| self.is_readable(other))
     }
 
     fn disk_worth(&self, id: u32) -> DiskWorth {
-        let replica = &self.replicas[id];
-        let record = &self.keys[replica.object];
-        let group = self.groups.get(record.group);
+        let replica = &self.stored.replicas[id];
+        let record = &self.stored.keys[replica.object];
+        let group = self.stored.groups.get(record.group);
         DiskWorth {
             is_hit: group.map_or(record.flags.has(Flags::HIT), |group| group.seen.hit),
             is_head: replica.is_head(),
@@ -106,8 +113,9 @@ impl KeyShard {
     /// Whether a replica that goes without a copy is the last one, and an owner of memory in which
     /// its object lies has a disk.
     pub(super) fn is_unsaved(&self, id: u32) -> bool {
-        let is_last = self.replicas[id].part().is_some() || self.lies_only_there(id);
-        let mut all = self.replicas.chain(self.keys[self.replicas[id].object].first);
+        let is_last = self.stored.replicas[id].part().is_some() || self.lies_only_there(id);
+        let mut all =
+            self.stored.replicas.chain(self.stored.keys[self.stored.replicas[id].object].first);
         self.settings.offload.is_some()
             && is_last
             && all.any(|it| self.space.has_disk(self.carrier_of(it)))
@@ -123,7 +131,7 @@ impl KeyShard {
     pub(super) fn refill_budgets(&mut self) {
         if let Some(budgets) = &mut self.budgets {
             let space = &self.space;
-            budgets.refill(self.now_ms, |id| {
+            budgets.refill(self.stored.clock.now_ms(), |id| {
                 space.disks().iter().any(|disk| space.disk_id(*disk) == id)
             });
         }

@@ -10,7 +10,6 @@ use perigee_schemas::PartLayout;
 
 use crate::list_name::ListName;
 use crate::object::Flags;
-use crate::replica::Replica;
 use crate::share::SegmentShare;
 use crate::slab::NONE;
 
@@ -19,17 +18,13 @@ use super::KeyShard;
 impl KeyShard {
     /// Panics if any two records disagree.
     pub fn check(&self) {
-        self.keys.check();
-        self.replicas.check();
-        let in_memory = self.replicas.iter().filter(|(_, it)| !it.is_on_disk());
+        self.stored.check();
+        let in_memory = self.stored.replicas.iter().filter(|(_, it)| !it.is_on_disk());
         self.space.check(in_memory.map(|(_, it)| (it.segment, it.extent())));
-        self.clock.check();
         self.pending.check();
-        self.soft_pins.check();
         self.outbox.check();
-        self.rebuild.check(|object| self.keys.get(object).is_some());
+        self.rebuild.check(|object| self.stored.keys.get(object).is_some());
         self.policy.check();
-        self.groups.check(&self.keys);
         self.check_whole_segments();
         self.check_chains();
         self.check_parts();
@@ -49,7 +44,7 @@ impl KeyShard {
         let Some(share) = self.space.get(segment).filter(|share| share.is_memory()) else {
             return Vec::new();
         };
-        let replicas = self.replicas.iter().filter(|(_, it)| it.segment == segment);
+        let replicas = self.stored.replicas.iter().filter(|(_, it)| it.segment == segment);
         let parked = self.space.quarantine().iter().filter(|it| it.segment == segment);
         let used = replicas.map(|(_, it)| it.extent()).chain(parked.map(|it| it.extent));
         used.chain(share.allocator.free_extents()).collect()
@@ -59,7 +54,7 @@ impl KeyShard {
     fn check_disks(&self) {
         self.tombstones.check();
         let mut bytes_of: BTreeMap<u32, u64> = BTreeMap::new();
-        for (id, replica) in self.replicas.iter() {
+        for (id, replica) in self.stored.replicas.iter() {
             let share = self.space.get(replica.segment);
             let is_disk = share.is_some_and(SegmentShare::is_disk);
             assert_eq!(replica.is_on_disk(), is_disk, "replica {id}");
@@ -68,8 +63,8 @@ impl KeyShard {
                 *bytes_of.entry(replica.segment).or_default() += replica.payload_bytes;
             }
         }
-        for (place, _) in self.keys.packed().iter() {
-            let copy = self.keys.packed().copy(place);
+        for (place, _) in self.stored.keys.packed().iter() {
+            let copy = self.stored.keys.packed().copy(place);
             *bytes_of.entry(copy.disk).or_default() += copy.payload_bytes;
         }
         for disk in self.space.disks() {
@@ -81,13 +76,13 @@ impl KeyShard {
     /// A demotion has a complete replica in its owner's memory as its source, and a mounted disk.
     fn check_demotions(&self) {
         self.demotions.check();
-        let flagged = self.keys.iter().filter(|(_, it)| it.flags.has(Flags::DEMOTING));
+        let flagged = self.stored.keys.iter().filter(|(_, it)| it.flags.has(Flags::DEMOTING));
         assert_eq!(flagged.count(), self.demotions.len());
         for (object, demotion) in self.demotions.iter() {
-            assert!(self.keys[object].flags.has(Flags::DEMOTING), "{object}");
-            let mut complete = self.replicas.chain(self.keys[object].first);
+            assert!(self.stored.keys[object].flags.has(Flags::DEMOTING), "{object}");
+            let mut complete = self.stored.replicas.chain(self.stored.keys[object].first);
             assert!(complete.any(|id| id == demotion.source), "its source is complete");
-            let source = &self.replicas[demotion.source];
+            let source = &self.stored.replicas[demotion.source];
             assert!(!source.is_on_disk() && source.generation == demotion.generation);
             let place = (source.lane(), source.extent().bytes);
             assert_eq!((demotion.lane, demotion.bytes), place);
@@ -126,12 +121,12 @@ impl KeyShard {
 
     fn check_chains(&self) {
         let mut in_chains = 0;
-        for (id, object) in self.keys.iter() {
-            let list = self.list_of(id);
+        for (id, object) in self.stored.keys.iter() {
+            let list = self.stored.list_of(id);
             let mut segments = BTreeSet::new();
-            for replica in self.replicas.chain(object.first) {
+            for replica in self.stored.replicas.chain(object.first) {
                 in_chains += 1;
-                let record = &self.replicas[replica];
+                let record = &self.stored.replicas[replica];
                 assert_eq!(record.object, id, "object of replica {replica}");
                 assert!(segments.insert((record.segment, record.part())), "one per segment");
                 if !record.follows() && !record.is_on_disk() && !record.is_extra() {
@@ -139,19 +134,13 @@ impl KeyShard {
                     assert_eq!(is_held, list == ListName::Held, "list of object {id}");
                 }
             }
-            let has = |is_one: fn(&Replica) -> bool| {
-                let mut complete = self.replicas.chain(object.first);
-                complete.any(|it| is_one(&self.replicas[it]))
-            };
-            let is_alone = has(Replica::is_extra) && !has(|it| !it.is_extra() && !it.is_on_disk());
-            assert!(!is_alone, "object {id} has a replica beside the one that was made for heat");
             let firsts: Vec<u32> = self.pending.of(id).map(|put| put.first).collect();
             assert_eq!(object.flags.has(Flags::PENDING), !firsts.is_empty());
             let has_something = object.first != NONE || !firsts.is_empty();
             assert!(has_something, "object {id} has something");
-            for replica in firsts.into_iter().flat_map(|first| self.replicas.chain(first)) {
+            for replica in firsts.into_iter().flat_map(|first| self.stored.replicas.chain(first)) {
                 in_chains += 1;
-                let record = &self.replicas[replica];
+                let record = &self.stored.replicas[replica];
                 assert_eq!((record.object, record.list()), (id, ListName::Held));
             }
             let (hard, soft) = self.overtaken_flags(id);
@@ -159,27 +148,27 @@ impl KeyShard {
             assert_eq!(object.flags.has(Flags::OVERTAKEN_SOFT_PIN), soft);
             let mut overtaken = self.pending.overtaken(id);
             assert!(overtaken.all(|(put, _)| self.space.quarantine().has_put(put)));
-            assert_eq!(object.readers() == 0, object.read_end_ms == 0);
-            let is_pinned = self.soft_pins.end_ms(id).is_some();
-            assert_eq!(object.flags.has(Flags::SOFT_PIN), is_pinned);
             let pinned_bytes = !object.flags.has(Flags::SOFT_PINNED) || object.first != NONE;
             assert!(pinned_bytes, "object {id} is pinned and has no bytes");
-            self.check_group(id);
         }
-        let elsewhere = self.replicas.len() - in_chains;
+        let elsewhere = self.stored.replicas.len() - in_chains;
         assert_eq!(elsewhere, self.relocation.moves().len(), "the others are targets of moves");
     }
 
     /// Objects in parts have each of them, unless their owners are still announcing; all others
     /// have whole replicas.
     fn check_parts(&self) {
-        for (id, object) in self.keys.iter() {
-            let layout = self.striped.get(id).map(|striped| striped.layout);
-            assert_eq!(layout.is_some(), self.is_striped(id), "object {id}");
+        for (id, object) in self.stored.keys.iter() {
+            let layout = self.stored.striped.get(id).map(|striped| striped.layout);
+            assert_eq!(layout.is_some(), self.stored.is_striped(id), "object {id}");
             self.check_cut(object.first, layout);
             if layout.is_some() && self.rebuild.announced(id).is_none() {
-                let parts: BTreeSet<Option<u8>> =
-                    self.replicas.chain(object.first).map(|it| self.replicas[it].part()).collect();
+                let parts: BTreeSet<Option<u8>> = self
+                    .stored
+                    .replicas
+                    .chain(object.first)
+                    .map(|it| self.stored.replicas[it].part())
+                    .collect();
                 let wanted = layout.map(|layout| usize::from(layout.parts()));
                 assert_eq!(Some(parts.len()), wanted, "each part of object {id} has a replica");
             }
@@ -187,14 +176,14 @@ impl KeyShard {
                 self.check_cut(put.first, put.layout);
             }
         }
-        let striped = self.striped.objects();
-        assert!(striped.into_iter().all(|object| self.keys.get(object).is_some()));
+        let striped = self.stored.striped.objects();
+        assert!(striped.into_iter().all(|object| self.stored.keys.get(object).is_some()));
     }
 
     /// Each replica of a chain is as long as its part of the object.
     fn check_cut(&self, first: u32, layout: Option<PartLayout>) {
-        for id in self.replicas.chain(first) {
-            let replica = &self.replicas[id];
+        for id in self.stored.replicas.chain(first) {
+            let replica = &self.stored.replicas[id];
             assert_eq!(replica.part().is_some(), layout.is_some(), "replica {id}");
             if let (Some(layout), Some(part)) = (layout, replica.part()) {
                 assert_eq!(replica.payload_bytes, layout.bytes_of(part), "replica {id}");
@@ -205,14 +194,14 @@ impl KeyShard {
 
     fn check_moves(&self) {
         for (object, under_way) in self.relocation.moves().iter() {
-            let first = self.keys[object].first;
-            let mut complete = self.replicas.chain(first);
+            let first = self.stored.keys[object].first;
+            let mut complete = self.stored.replicas.chain(first);
             let has_source = complete.any(|id| id == under_way.source);
             assert!(has_source, "the source of a move is complete");
-            let target = &self.replicas[under_way.target];
+            let target = &self.stored.replicas[under_way.target];
             assert_eq!((target.object, target.list()), (object, ListName::Held));
             assert_eq!(target.generation, under_way.generation);
-            let source = &self.replicas[under_way.source];
+            let source = &self.stored.replicas[under_way.source];
             assert_ne!(source.segment, target.segment, "a move goes elsewhere");
             assert_eq!(source.payload_bytes, target.payload_bytes);
             assert_eq!(source.part(), target.part());
@@ -220,7 +209,7 @@ impl KeyShard {
     }
 
     fn check_relocation(&self) {
-        let generations = self.replicas.iter().map(|(_, it)| it.generation);
+        let generations = self.stored.replicas.iter().map(|(_, it)| it.generation);
         let there: BTreeSet<u64> = generations.collect();
         self.relocation.check(|generation| there.contains(&generation));
     }
@@ -228,37 +217,11 @@ impl KeyShard {
     /// Only what has bytes is to have more of them; what was made for heat is counted.
     fn check_wishes(&self) {
         self.heat.iter().for_each(|heat| heat.check());
-        let extras = self.replicas.iter().filter(|(_, replica)| replica.is_extra());
-        assert_eq!(extras.count() as u64, self.extras);
         self.wishes.check(|object| {
-            assert_ne!(self.keys[object].first, NONE, "object {object} can be copied");
+            assert_ne!(self.stored.keys[object].first, NONE, "object {object} can be copied");
             self.relocation.of(object).is_some_and(|it| it.purpose.is_of_wish())
         });
         let repairs = self.relocation.moves().iter().filter(|(_, it)| it.purpose.is_of_wish());
         repairs.for_each(|(object, _)| assert!(self.wishes.replicas(object) > 1, "{object}"));
-    }
-
-    fn check_group(&self, id: u32) {
-        let object = &self.keys[id];
-        let Some(group) = self.groups.get(object.group) else {
-            assert_eq!(object.group, NONE);
-            return;
-        };
-        let objects = self.keys.iter().map(|(_, other)| other);
-        let members = objects.filter(|other| other.group == object.group);
-        let count = |flag| members.clone().filter(|it| it.flags.has(flag)).count() as u32;
-        assert_eq!(group.counts.blockers, count(Flags::BLOCKS_GROUP));
-        assert_eq!(group.counts.soft_pinned, count(Flags::SOFT_PINNED));
-        let reading = members.clone().filter(|it| it.read_end_ms > self.now_ms);
-        let readers: u32 = reading.map(|it| u32::from(it.readers())).sum();
-        assert!(group.seen.readers >= readers, "every reader keeps the group");
-        group.check_places(&self.replicas);
-        let replicas = group.replicas(&self.replicas);
-        let is_listed =
-            |id: &u32| !self.replicas[*id].is_on_disk() && !self.replicas[*id].is_extra();
-        let in_memory = |first: u32| self.replicas.chain(first).filter(is_listed);
-        assert!(in_memory(object.first).all(|id| replicas.contains(&id)));
-        let complete: usize = members.map(|it| in_memory(it.first).count()).sum();
-        assert_eq!(replicas.len(), complete, "the group's places have all replicas");
     }
 }

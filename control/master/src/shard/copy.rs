@@ -61,8 +61,8 @@ impl KeyShard {
             }
             return CopyStep::NotNeeded;
         };
-        let bytes = extent_bytes(self.replicas[source].payload_bytes);
-        let payer = self.payer_of(self.replicas[source].object);
+        let bytes = extent_bytes(self.stored.replicas[source].payload_bytes);
+        let payer = self.payer_of(self.stored.replicas[source].object);
         if !self.charge_copy(payer, purpose, bytes) {
             return CopyStep::NoRoom;
         }
@@ -88,21 +88,21 @@ impl KeyShard {
         segment: u32,
         extent: Extent,
     ) -> u128 {
-        let replica = &self.replicas[source];
+        let replica = &self.stored.replicas[source];
         let (object, payload_bytes) = (replica.object, replica.payload_bytes);
         debug_assert!(self.relocation.of(object).is_none(), "one move per object");
         let client = self.carrier_of(source);
         let lane = TenantLane { segment, tenant: self.payer_of(object) };
-        let target = self.replicas.make(lane, extent, payload_bytes);
-        self.replicas.set_part(target, self.replicas[source].part());
-        self.replicas.assign(target, object);
+        let target = self.stored.replicas.make(lane, extent, payload_bytes);
+        self.stored.replicas.set_part(target, self.stored.replicas[source].part());
+        self.stored.replicas.assign(target, object);
         let under_way = ReplicaMove {
             job,
             purpose,
             client,
             source,
             target,
-            generation: self.replicas[target].generation,
+            generation: self.stored.replicas[target].generation,
             taken_ms: None,
             deadline_ms: self.move_deadline_ms(payload_bytes),
         };
@@ -112,13 +112,13 @@ impl KeyShard {
 
     /// Who copies a replica: the owner of its segment.
     pub(super) fn carrier_of(&self, replica: u32) -> u128 {
-        self.space.get(self.replicas[replica].segment).map_or(0, |share| share.spec.client)
+        self.space.get(self.stored.replicas[replica].segment).map_or(0, |share| share.spec.client)
     }
 
     /// When a move that is handed out now must have ended.
     pub(super) fn move_deadline_ms(&self, payload_bytes: u64) -> u64 {
         let span_ms = MOVE_DEADLINE_MS + payload_bytes / MOVE_BYTES_PER_MS;
-        self.now_ms.saturating_add(span_ms)
+        self.stored.clock.now_ms().saturating_add(span_ms)
     }
 
     /// What to ask the other shards for so that the copies of a turn find room in some segments; in

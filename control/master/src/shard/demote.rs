@@ -2,18 +2,17 @@
 //! Invariant: while an owner may be reading a replica to write it, the replica is not evicted; the
 //! demotion ends when the owner says so, with its source, or at its deadline.
 
+use crate::columns::ReplicaState;
 use crate::demotion::Demotion;
+use crate::demotion_task::DemotionTask;
 use crate::limits::{DEMOTION_WAIT_MS, LOOK_AHEAD_RATIO};
-use crate::list_name::ListName;
 use crate::object::Flags;
 use crate::settings::OffloadSettings;
 use crate::slab::NONE;
 
 use super::KeyShard;
 use super::admission::DiskWish;
-use super::demotion_task::DemotionTask;
 use super::victim::EvictionReason;
-use crate::columns::ReplicaState;
 
 impl KeyShard {
     /// Gives a client up to `limit` objects in its memory to write to its disks, the ones to be
@@ -32,12 +31,12 @@ impl KeyShard {
     pub(super) fn take_demotion(&mut self, client: u128) -> Option<DemotionTask> {
         let deadline_ms = self.move_deadline_ms(0);
         let (object, demotion) = self.demotions.take(client, deadline_ms)?;
-        let record = &self.keys[object];
+        let record = &self.stored.keys[object];
         Some(DemotionTask {
             key: record.key().into(),
-            group: self.groups.name(record.group).unwrap_or_default().into(),
+            group: self.stored.groups.name(record.group).unwrap_or_default().into(),
             checksum: record.checksum,
-            source: self.replicas[demotion.source].location(ReplicaState::Complete),
+            source: self.stored.replicas[demotion.source].location(ReplicaState::Complete),
             disk: demotion.disk,
         })
     }
@@ -61,17 +60,9 @@ impl KeyShard {
         let is_kept = self.settings.offload.is_some_and(|offload| !offload.force_evict);
         let has_disk = |client| {
             self.space.disks_for(client, 1).next().is_some()
-                || self.space.has_disk_soon(client, 1, self.now_ms)
+                || self.space.has_disk_soon(client, 1, self.stored.clock.now_ms())
         };
         is_kept && share.is_some_and(|share| has_disk(share.spec.client))
-    }
-
-    /// The replicas that go together with one: its group's on this shard, or it alone.
-    fn going_with(&self, id: u32) -> Vec<u32> {
-        match self.groups.get(self.keys[self.replicas[id].object].group) {
-            Some(group) => group.replicas(&self.replicas),
-            None => vec![id],
-        }
     }
 
     /// Whether a replica may be evicted as it is. If a disk is to have a copy first, the copy
@@ -80,7 +71,7 @@ impl KeyShard {
         let Some(offload) = self.settings.offload else {
             return true;
         };
-        let going = self.going_with(id);
+        let going = self.stored.going_with(id);
         if !going.iter().any(|id| self.is_disk_wanted(*id)) {
             return true;
         }
@@ -109,7 +100,7 @@ impl KeyShard {
     }
 
     pub(super) fn may_demote(&self, id: u32, offload: &OffloadSettings) -> bool {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         let usable_bytes = self.space.get(replica.segment).map_or(0, |it| it.usable_bytes());
         let bytes = self.demotions.bytes_of(replica.segment) + replica.extent().bytes;
         self.demotions.len() < (offload.queue_limit / self.settings.count).max(1)
@@ -117,18 +108,18 @@ impl KeyShard {
     }
 
     pub(super) fn begin_demotion(&mut self, id: u32, disk: u32, is_victim: bool) {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         let object = replica.object;
-        debug_assert!(!self.keys[object].flags.has(Flags::DEMOTING), "one at a time");
-        let deadline_ms = self.now_ms.saturating_add(DEMOTION_WAIT_MS);
+        debug_assert!(!self.stored.keys[object].flags.has(Flags::DEMOTING), "one at a time");
+        let deadline_ms = self.stored.clock.now_ms().saturating_add(DEMOTION_WAIT_MS);
         let waiting = Demotion::waiting(self.carrier_of(id), disk, id, deadline_ms);
         let (lane, generation) = (replica.lane(), replica.generation);
         let bytes = replica.extent().bytes;
-        self.keys[object].flags.set(Flags::DEMOTING, true);
-        self.refresh_blocking(object);
-        let list = self.list_of(object);
-        self.relink(object, list);
-        let stamp = self.groups.touched(&self.keys[object]).stamp;
+        self.stored.keys[object].flags.set(Flags::DEMOTING, true);
+        self.stored.refresh_blocking(object);
+        let list = self.stored.list_of(object);
+        self.stored.relink(object, list);
+        let stamp = self.stored.groups.touched(&self.stored.keys[object]).stamp;
         self.space.count_coming(disk, bytes as i64);
         self.space.count_turn(self.carrier_of(id), disk, bytes);
         if let Some(budgets) = &mut self.budgets {
@@ -144,23 +135,25 @@ impl KeyShard {
     pub(super) fn end_demotion(&mut self, object: u32) -> Option<Demotion> {
         let ended = self.demotions.end(object)?;
         self.space.count_coming(ended.disk, -(ended.bytes as i64));
-        let was_touched = self.groups.touched(&self.keys[object]).stamp != ended.stamp;
-        self.keys[object].flags.set(Flags::DEMOTING, false);
-        self.refresh_blocking(object);
+        let was_touched =
+            self.stored.groups.touched(&self.stored.keys[object]).stamp != ended.stamp;
+        self.stored.keys[object].flags.set(Flags::DEMOTING, false);
+        self.stored.refresh_blocking(object);
         let is_ready = ended.is_victim && !was_touched;
-        let is_there = |id: u32| self.replicas.chain(self.keys[object].first).any(|it| it == id);
+        let is_there =
+            |id: u32| self.stored.replicas.chain(self.stored.keys[object].first).any(|it| it == id);
         if is_ready && is_there(ended.source) {
-            self.make_ready(ended.source);
-        } else if self.keys[object].first != NONE {
-            let list = self.list_of(object);
-            self.relink(object, list);
+            self.stored.make_ready(ended.source);
+        } else if self.stored.keys[object].first != NONE {
+            let list = self.stored.list_of(object);
+            self.stored.relink(object, list);
         }
         Some(ended)
     }
 
     /// A demotion comes to nothing. What its owner may have written already is void.
     pub(super) fn cancel_demotion(&mut self, object: u32) {
-        let hash = self.keys[object].hash();
+        let hash = self.stored.keys[object].hash();
         if let Some(ended) = self.end_demotion(object) {
             self.counters.demotions.revoked += 1;
             match ended.is_taken {
@@ -186,7 +179,7 @@ impl KeyShard {
     /// Gives up demotions whose deadline has passed; returns what is left of the budget.
     pub(super) fn give_up_demotions(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(object) = self.demotions.overdue(self.now_ms)
+            && let Some(object) = self.demotions.overdue(self.stored.clock.now_ms())
         {
             self.cancel_demotion(object);
             budget -= 1;
@@ -199,39 +192,6 @@ impl KeyShard {
         let to_it = self.demotions.iter().filter(|(_, demotion)| demotion.disk == disk);
         let objects: Vec<u32> = to_it.map(|(object, _)| object).collect();
         objects.into_iter().for_each(|object| self.cancel_demotion(object));
-    }
-
-    /// Puts an evictable replica, all parts of its object, or its group where it goes before
-    /// others.
-    fn make_ready(&mut self, id: u32) {
-        let object = self.replicas[id].object;
-        let stamp = self.groups.touched(&self.keys[object]).stamp;
-        let list = self.list_of(object);
-        if list == ListName::Held {
-            // Those in segments that are gone, too.
-            return self.relink(object, list);
-        }
-        self.relink_unready(object, list);
-        let record = &self.keys[object];
-        match record.group {
-            // Parts go together.
-            NONE if self.replicas[id].part().is_some() => {
-                let parts: Vec<u32> = self.replicas.chain(record.first).collect();
-                parts.into_iter().for_each(|id| self.replicas.relink(id, ListName::Ready));
-            }
-            NONE => self.replicas.relink(id, ListName::Ready),
-            group => self.groups.relink(group, &mut self.replicas, ListName::Ready, stamp),
-        }
-    }
-
-    /// As `relink`, for those replicas that are not ready to go: the others would be next in the
-    /// order of eviction once more, and each would take the place of the other for ever.
-    fn relink_unready(&mut self, object: u32, list: ListName) {
-        let all = self.replicas.chain(self.keys[object].first);
-        let unready: Vec<u32> =
-            all.filter(|id| self.replicas[*id].list() != ListName::Ready).collect();
-        unready.into_iter().for_each(|id| self.enlist(id, list));
-        self.relink_group(self.keys[object].group);
     }
 
     /// Begins to copy what comes next in the order of eviction, so that eviction finds what has a
@@ -260,11 +220,11 @@ impl KeyShard {
     /// Takes the next in the order of eviction out of it: it is copied, or ready to go. False if
     /// no more may be copied now.
     pub(super) fn prepare(&mut self, next: u32, offload: &OffloadSettings) -> bool {
-        let going = self.going_with(next);
+        let going = self.stored.going_with(next);
         if going.iter().any(|id| self.is_disk_wanted(*id)) {
             return self.demote(&going, true, offload);
         }
-        self.make_ready(next);
+        self.stored.make_ready(next);
         true
     }
 
@@ -277,7 +237,8 @@ impl KeyShard {
         let used_bytes = share.allocator.used().saturating_sub(quarantined_bytes);
         let ratio = (self.settings.watermark_ratio - LOOK_AHEAD_RATIO).max(0.0);
         let kept_bytes = (ratio * share.usable_bytes() as f64) as u64;
-        let stock_bytes = self.replicas.ready_bytes(segment) + self.demotions.bytes_of(segment);
+        let stock_bytes =
+            self.stored.replicas.ready_bytes(segment) + self.demotions.bytes_of(segment);
         used_bytes > kept_bytes.saturating_add(stock_bytes)
     }
 

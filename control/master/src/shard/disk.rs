@@ -6,6 +6,7 @@
 use perigee_schemas::Status;
 use perigee_schemas::disk_address::DiskAddress;
 
+use crate::demotion_task::{AnnouncedCopy, EndedDemotions};
 use crate::departures::DepartureCause;
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
@@ -15,13 +16,12 @@ use crate::tenant::TenantLane;
 use crate::tombstone::{DamagedPlace, Tombstone};
 
 use super::KeyShard;
-use super::demotion_task::{AnnouncedCopy, EndedDemotions};
 use super::put_end::code;
 
 impl KeyShard {
     /// Whether a complete replica can be read.
     pub(super) fn is_readable(&self, id: u32) -> bool {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         match replica.is_on_disk() {
             true => self.space.has_address(replica.segment, replica.address()),
             false => self.space.is_readable(replica.segment),
@@ -52,11 +52,11 @@ impl KeyShard {
     fn end_written(&mut self, ended: &EndedDemotions<'_>, at: usize) -> Result<(), Status> {
         let (generation, address) = (ended.generations[at], ended.addresses[at]);
         self.drop_stale(hash_key(ended.keys[at]), ended.keys[at]);
-        let object = self.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
+        let object = self.stored.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
         let under_way = self.demotions.of(object).copied();
         let under_way = under_way.filter(|it| it.generation == generation && it.is_taken);
         let Some(under_way) = under_way else {
-            return match self.has_copy(object, generation, address) {
+            return match self.stored.has_copy(object, generation, address) {
                 true => Ok(()),
                 false => Err(Status::TaskNotFound),
             };
@@ -66,14 +66,14 @@ impl KeyShard {
         }
         let is_written = ended.status[at] == Status::Ok.code();
         let is_there = self.space.has_address(under_way.disk, DiskAddress::unpack(address));
-        let hash = self.keys[object].hash();
+        let hash = self.stored.keys[object].hash();
         let is_void = self.tombstones.is_void(under_way.disk, hash, generation);
         if is_written && (is_void || !is_there) {
             self.cancel_demotion(object);
             return Err(Status::TaskNotFound);
         }
         if is_written {
-            let payload_bytes = self.replicas[under_way.source].payload_bytes;
+            let payload_bytes = self.stored.replicas[under_way.source].payload_bytes;
             self.link_copy(object, under_way.disk, address, payload_bytes, generation);
             self.counters.demotions.ended += 1;
             self.counters.demoted_bytes += payload_bytes;
@@ -85,24 +85,11 @@ impl KeyShard {
         Ok(())
     }
 
-    /// The copy of an object on a disk, if it has one.
-    pub(super) fn copy_of(&self, object: u32) -> Option<u32> {
-        let mut complete = self.replicas.chain(self.keys[object].first);
-        complete.find(|id| self.replicas[*id].is_on_disk())
-    }
-
-    fn has_copy(&self, object: u32, generation: u64, address: u64) -> bool {
-        self.copy_of(object).is_some_and(|id| {
-            let copy = &self.replicas[id];
-            (copy.generation, copy.offset) == (generation, address)
-        })
-    }
-
     /// Drops what a key has in places that are gone: a copy whose place has been used again, a
     /// replica whose segment was unmounted. So the key may have another copy.
     fn drop_stale(&mut self, hash: u64, key: &[u8]) {
         while let Some(stale) = self.stale_of(hash, key) {
-            match self.replicas[stale].is_on_disk() {
+            match self.stored.replicas[stale].is_on_disk() {
                 true => self.drop_recycled(stale),
                 false => self.lose_replica(stale),
             }
@@ -110,8 +97,8 @@ impl KeyShard {
     }
 
     fn stale_of(&mut self, hash: u64, key: &[u8]) -> Option<u32> {
-        let object = self.find_hashed(hash, key)?;
-        self.replicas.chain(self.keys[object].first).find(|id| !self.is_readable(*id))
+        let object = self.stored.find_hashed(hash, key)?;
+        self.stored.replicas.chain(self.stored.keys[object].first).find(|id| !self.is_readable(*id))
     }
 
     fn link_copy(
@@ -122,27 +109,32 @@ impl KeyShard {
         payload_bytes: u64,
         generation: u64,
     ) {
-        debug_assert!(self.copy_of(object).is_none(), "one copy per object");
-        let id = self.replicas.adopt(TenantLane::shared(disk), address, payload_bytes, generation);
-        self.replicas.relink(id, ListName::OnDisk);
-        self.replicas.assign(id, object);
-        let first = self.keys[object].first;
-        self.keys[object].first = self.replicas.put_last(id, first);
+        debug_assert!(self.stored.copy_of(object).is_none(), "one copy per object");
+        let id = self.stored.replicas.adopt(
+            TenantLane::shared(disk),
+            address,
+            payload_bytes,
+            generation,
+        );
+        self.stored.replicas.relink(id, ListName::OnDisk);
+        self.stored.replicas.assign(id, object);
+        let first = self.stored.keys[object].first;
+        self.stored.keys[object].first = self.stored.replicas.put_last(id, first);
         self.space.count_copy(disk, payload_bytes as i64);
         self.report_joined(object, id);
-        self.note_disk_only(object);
+        self.stored.note_disk_only(object);
     }
 
     /// Drops a copy that is in no chain any more, with a tombstone unless the disk is gone or its
     /// log has moved on.
     pub(super) fn drop_copy(&mut self, id: u32) {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         let (disk, generation) = (replica.segment, replica.generation);
-        let hash = self.keys.get(replica.object).map_or(0, |record| record.hash());
+        let hash = self.stored.keys.get(replica.object).map_or(0, |record| record.hash());
         let is_there = self.is_readable(id);
         self.space.count_copy(disk, -(replica.payload_bytes as i64));
-        self.replicas.unlink(id);
-        self.replicas.remove(id);
+        self.stored.replicas.unlink(id);
+        self.stored.replicas.remove(id);
         if is_there {
             self.bury(disk, hash, generation);
         } else if !self.space.is_readable(disk) {
@@ -238,13 +230,13 @@ impl KeyShard {
         if self.removals.is_copy_void(hash, copy.key, copy.generation) {
             return Err(Status::ObjectNotFound);
         }
-        let known = self.find_hashed(hash, copy.key);
-        let is_current = known.is_some_and(|object| self.is_current(object, copy));
+        let known = self.stored.find_hashed(hash, copy.key);
+        let is_current = known.is_some_and(|object| self.stored.is_current(object, copy));
         if known.is_some() {
             self.drop_stale(hash, copy.key);
         }
-        let object = match known.and_then(|_| self.find_hashed(hash, copy.key)) {
-            Some(object) if self.keys[object].first != NONE => {
+        let object = match known.and_then(|_| self.stored.find_hashed(hash, copy.key)) {
+            Some(object) if self.stored.keys[object].first != NONE => {
                 return self.learn_of(object, disk, copy, is_current);
             }
             _ if (!is_current && self.has_changed_for(disk, hash))
@@ -257,25 +249,14 @@ impl KeyShard {
             None if self.learn_packed(hash, disk, copy) => return Ok(()),
             None => self.insert_object(copy.key, hash, copy.group),
         };
-        let stamp = self.clock.touch();
-        let record = &mut self.keys[object];
+        let stamp = self.stored.clock.touch();
+        let record = &mut self.stored.keys[object];
         record.checksum = copy.checksum;
         record.owner = copy.writer;
         record.stamp = stamp;
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
-        self.refresh_blocking(object);
+        self.stored.refresh_blocking(object);
         Ok(())
-    }
-
-    /// Whether a copy has the bytes that its key has by the master's record, though all that the
-    /// record names may be gone: the key was not written or removed since, whatever is noted of it.
-    fn is_current(&self, object: u32, copy: &AnnouncedCopy<'_>) -> bool {
-        if self.is_striped(object) {
-            return false;
-        }
-        let mut complete = self.replicas.chain(self.keys[object].first);
-        self.keys[object].checksum == copy.checksum
-            && complete.any(|id| self.replicas[id].generation == copy.generation)
     }
 
     /// Whether a key may have changed without a disk having heard of it.
@@ -292,20 +273,22 @@ impl KeyShard {
         copy: &AnnouncedCopy<'_>,
         is_current: bool,
     ) -> Result<(), Status> {
-        let place_of = |id: u32| (self.replicas[id].segment, self.replicas[id].generation);
-        let known = self.copy_of(object).map(place_of);
+        let place_of =
+            |id: u32| (self.stored.replicas[id].segment, self.stored.replicas[id].generation);
+        let known = self.stored.copy_of(object).map(place_of);
         // Also where the disk has it twice: a refusal would make both void.
         if known == Some((disk, copy.generation)) {
             return Ok(());
         }
-        let is_long = self.replicas.chain(self.keys[object].first).any(|id| {
-            let replica = &self.replicas[id];
+        let is_long = self.stored.replicas.chain(self.stored.keys[object].first).any(|id| {
+            let replica = &self.stored.replicas[id];
             replica.payload_bytes == copy.payload_bytes && replica.part().is_none()
         });
         // What was moved or promoted has another generation than its copy, and the same bytes.
-        let is_of_it = is_current || !self.has_changed_for(disk, self.keys[object].hash());
-        let is_same = self.keys[object].checksum == copy.checksum && is_long && is_of_it;
-        let is_void = self.tombstones.is_void(disk, self.keys[object].hash(), copy.generation);
+        let is_of_it = is_current || !self.has_changed_for(disk, self.stored.keys[object].hash());
+        let is_same = self.stored.keys[object].checksum == copy.checksum && is_long && is_of_it;
+        let is_void =
+            self.tombstones.is_void(disk, self.stored.keys[object].hash(), copy.generation);
         if !is_same || known.is_some() || is_void {
             return Err(Status::ObjectNotFound);
         }
@@ -324,7 +307,7 @@ impl KeyShard {
 
     /// Drops a copy whose place on its disk was used again, or whose disk is gone.
     fn drop_recycled(&mut self, id: u32) {
-        let is_mounted = self.space.readable(self.replicas[id].segment).is_some();
+        let is_mounted = self.space.readable(self.stored.replicas[id].segment).is_some();
         self.note_departure(
             id,
             match is_mounted {
@@ -352,9 +335,9 @@ impl KeyShard {
 
     /// A copy on a disk whose place in the log has been used again, of those that are not packed.
     fn recycled_in(&self, disk: u32) -> Option<u32> {
-        let first = self.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
+        let first = self.stored.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
         let is_there = |id: &u32| *id != NONE;
-        let oldest = [first, self.replicas.oldest_late(disk)].into_iter().filter(is_there);
+        let oldest = [first, self.stored.replicas.oldest_late(disk)].into_iter().filter(is_there);
         oldest.into_iter().find(|id| !self.is_readable(*id))
     }
 

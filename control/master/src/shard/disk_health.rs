@@ -14,7 +14,7 @@ impl KeyShard {
     /// The owner of a disk has said how it is. One that is not well gets no more copies, and those
     /// that it is not writing yet are given up; where nothing can be written all are.
     pub(super) fn note_health(&mut self, disk: u32, health: DiskHealth) {
-        self.space.note_health(disk, health, self.now_ms);
+        self.space.note_health(disk, health, self.stored.clock.now_ms());
         if health == DiskHealth::Healthy {
             return;
         }
@@ -61,12 +61,12 @@ impl KeyShard {
     /// Begins a copy to each disk that has written nothing for long: only a write shows its owner
     /// that there is room again.
     pub(super) fn try_disks(&mut self, offload: &OffloadSettings) {
-        let due: Vec<u32> = self.space.disks_to_try(self.now_ms).collect();
+        let due: Vec<u32> = self.space.disks_to_try(self.stored.clock.now_ms()).collect();
         for disk in due {
             if let Some(id) = self.trial_of(disk).filter(|id| self.may_demote(*id, offload)) {
                 self.begin_demotion(id, disk, false);
                 let health = self.space.health(disk);
-                self.space.note_health(disk, health, self.now_ms);
+                self.space.note_health(disk, health, self.stored.clock.now_ms());
             }
         }
     }
@@ -79,8 +79,10 @@ impl KeyShard {
         let own: Vec<u32> = self.space.live().iter().filter(is_own).copied().collect();
         own.into_iter().find_map(|segment| {
             let next = self.next_victim(segment, EvictionReason::LookAhead)?.replica;
-            let (hash, generation) =
-                (self.keys[self.replicas[next].object].hash(), self.replicas[next].generation);
+            let (hash, generation) = (
+                self.stored.keys[self.stored.replicas[next].object].hash(),
+                self.stored.replicas[next].generation,
+            );
             let is_void = self.tombstones.is_void(disk, hash, generation);
             (self.lies_only_there(next) && !is_void).then_some(next)
         })

@@ -17,14 +17,14 @@ impl KeyShard {
         self.begin(now_ms);
         let mut drain = self.relocation.take_drain(order.job);
         let mut missing = MissingRoom::default();
-        let bound = self.replicas.bound();
-        if let Some(mut step) = drain.next_step(self.now_ms, bound) {
+        let bound = self.stored.replicas.bound();
+        if let Some(mut step) = drain.next_step(self.stored.clock.now_ms(), bound) {
             while !step.is_empty() && self.relocation.moves().count_of(order.job) < order.allowance
             {
                 self.meet(&mut drain, order, step.start, &mut missing);
                 step.start += 1;
             }
-            drain.end_step(self.now_ms, step.start, bound);
+            drain.end_step(self.stored.clock.now_ms(), step.start, bound);
         }
         let mut report = self.report(&drain, order);
         report.needs = self.needs_of_copies(&order.targets, &missing);
@@ -38,7 +38,7 @@ impl KeyShard {
     }
 
     fn report(&self, drain: &Drain, order: &DrainOrder) -> DrainReport {
-        let replicas = order.sources.iter().map(|segment| self.replicas.count_in(*segment));
+        let replicas = order.sources.iter().map(|segment| self.stored.replicas.count_in(*segment));
         let quarantine = self.space.quarantine();
         let leased = order.sources.iter().map(|segment| quarantine.leased_of(*segment));
         let active = self.relocation.moves().count_of(order.job);
@@ -52,7 +52,7 @@ impl KeyShard {
 
     /// Asks for a copy of a replica if it lies in a source and nothing is in the way.
     fn meet(&mut self, drain: &mut Drain, order: &DrainOrder, id: u32, missing: &mut MissingRoom) {
-        let Some(replica) = self.replicas.get(id) else {
+        let Some(replica) = self.stored.replicas.get(id) else {
             return;
         };
         if !order.sources.contains(&replica.segment) || !self.space.is_readable(replica.segment) {
@@ -64,11 +64,15 @@ impl KeyShard {
         if is_moving || drain.has_given_up(generation) {
             return;
         }
-        let is_complete = self.replicas.chain(self.keys[object].first).any(|other| other == id);
-        if !is_complete || under_way.is_some() || !drain.may_try(generation, self.now_ms) {
+        let is_complete =
+            self.stored.replicas.chain(self.stored.keys[object].first).any(|other| other == id);
+        if !is_complete
+            || under_way.is_some()
+            || !drain.may_try(generation, self.stored.clock.now_ms())
+        {
             return drain.leave();
         }
-        if self.replicas[id].is_extra() {
+        if self.stored.replicas[id].is_extra() {
             self.drop_complete(id);
             return drain.note_done(0);
         }
@@ -80,7 +84,7 @@ impl KeyShard {
                 drain.note_done(0);
             }
             CopyStep::NoRoom => {
-                drain.note_no_room(generation, self.now_ms);
+                drain.note_no_room(generation, self.stored.clock.now_ms());
                 drain.leave();
             }
         }
@@ -92,25 +96,25 @@ impl KeyShard {
         let live = self.space.live().iter().copied();
         let mut open: Vec<u32> =
             live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
-        let (object, part) = (self.replicas[id].object, self.replicas[id].part());
+        let (object, part) = (self.stored.replicas[id].object, self.stored.replicas[id].part());
         open.retain(|segment| part.is_none() || self.takes_parts(*segment));
-        let complete = self.keys[object].first;
+        let complete = self.stored.keys[object].first;
         let alike = || {
-            let complete = self.replicas.chain(complete);
-            complete.filter(move |other| self.replicas[*other].part() == part)
+            let complete = self.stored.replicas.chain(complete);
+            complete.filter(move |other| self.stored.replicas[*other].part() == part)
         };
-        let held = |segment: &u32| alike().any(|id| self.replicas[id].segment == *segment);
+        let held = |segment: &u32| alike().any(|id| self.stored.replicas[id].segment == *segment);
         if !open.is_empty() && open.iter().all(held) {
             return Destination::Held;
         }
         open.retain(|segment| {
             let taken = held(segment) || self.is_written_in(object, *segment);
-            !taken && drain.may_use(*segment, self.now_ms)
+            !taken && drain.may_use(*segment, self.stored.clock.now_ms())
         });
-        let source = self.replicas[id].segment;
-        let others = alike().map(|id| self.replicas[id].segment);
+        let source = self.stored.replicas[id].segment;
+        let others = alike().map(|id| self.stored.replicas[id].segment);
         let others: Vec<u32> = others.filter(|segment| *segment != source).collect();
-        let bytes = extent_bytes(self.replicas[id].payload_bytes);
+        let bytes = extent_bytes(self.stored.replicas[id].payload_bytes);
         let is_better = |segment: &u32| {
             let is_apart = others.iter().all(|other| !self.space.is_same_host(*segment, *other));
             is_apart && self.space.stays_below(*segment, bytes, 1.0)

@@ -15,25 +15,27 @@ use super::victim::EvictionReason;
 impl KeyShard {
     /// Evicts a replica, or its object's whole group.
     pub(super) fn evict(&mut self, replica: u32, cause: DepartureCause) {
-        if self.replicas[replica].is_extra() {
+        if self.stored.replicas[replica].is_extra() {
             return self.evict_extra(replica);
         }
-        let object = &self.keys[self.replicas[replica].object];
+        let object = &self.stored.keys[self.stored.replicas[replica].object];
         debug_assert!(
-            self.groups.touched(object).read_end_ms <= self.now_ms,
+            self.stored.groups.touched(object).read_end_ms <= self.stored.clock.now_ms(),
             "a reader is never disturbed"
         );
         match object.group {
             NONE => self.evict_replica(replica, cause),
-            group if self.groups.retire(group, self.now_ms) => self.drop_part(group, cause),
+            group if self.stored.groups.retire(group, self.stored.clock.now_ms()) => {
+                self.drop_part(group, cause);
+            }
             // A lease or a put on another shard came in between.
-            group => self.look_again(group),
+            group => self.stored.look_again(group),
         }
     }
 
     /// Drops the parts here of groups that other shards have evicted.
     pub(super) fn drop_retired(&mut self) {
-        for group in self.groups.take_retired() {
+        for group in self.stored.groups.take_retired() {
             self.drop_part(group, DepartureCause::WithItsGroup);
         }
     }
@@ -41,47 +43,50 @@ impl KeyShard {
     /// Evicts the members of a group that are here, but those that were pinned, or begun to be
     /// copied to a disk, while another shard decided.
     fn drop_part(&mut self, group: u32, cause: DepartureCause) {
-        let Some(part) = self.groups.get(group) else {
+        let Some(part) = self.stored.groups.get(group) else {
             return;
         };
-        let replicas = part.replicas(&self.replicas);
+        let replicas = part.replicas(&self.stored.replicas);
         for replica in replicas {
             // A part takes the others with it.
-            let Some(object) = self.replicas.get(replica).map(|replica| replica.object) else {
+            let Some(object) = self.stored.replicas.get(replica).map(|replica| replica.object)
+            else {
                 continue;
             };
-            if !self.keys[object].flags.has(Flags::HELD) {
+            if !self.stored.keys[object].flags.has(Flags::HELD) {
                 self.evict_replica(replica, cause);
             }
         }
-        self.groups.found_again(group);
+        self.stored.groups.found_again(group);
     }
 
     fn evict_replica(&mut self, replica: u32, cause: DepartureCause) {
         self.note_departure(replica, cause);
-        let object = self.replicas[replica].object;
-        let (hash, kind) = (self.keys[object].hash(), self.kind_of(object));
-        let is_only_part = self.is_only_part(replica);
-        let is_alone = self.keys[object].first == replica && self.replicas[replica].sibling == NONE;
+        let object = self.stored.replicas[replica].object;
+        let (hash, kind) = (self.stored.keys[object].hash(), self.stored.kind_of(object));
+        let is_only_part = self.stored.is_only_part(replica);
+        let is_alone = self.stored.keys[object].first == replica
+            && self.stored.replicas[replica].sibling == NONE;
         let last = is_alone || is_only_part;
         if last {
             self.counters.evicted_keys += 1;
             self.count_unsaved(replica);
             self.note_older_void(object);
-            self.policy.evicted(hash, kind, self.keys.len());
+            self.policy.evicted(hash, kind, self.stored.keys.len());
         }
         if is_only_part {
-            let all: Vec<u32> = self.replicas.chain(self.keys[object].first).collect();
+            let all: Vec<u32> =
+                self.stored.replicas.chain(self.stored.keys[object].first).collect();
             all.into_iter().for_each(|id| self.count_bytes_of(id));
         } else {
             self.count_bytes_of(replica);
         }
-        debug_assert!(!self.keys[object].flags.has(Flags::HARD_PIN));
+        debug_assert!(!self.stored.keys[object].flags.has(Flags::HARD_PIN));
         self.drop_complete(replica);
     }
 
     fn count_bytes_of(&mut self, replica: u32) {
-        self.counters.evicted_bytes += self.replicas[replica].payload_bytes;
+        self.counters.evicted_bytes += self.stored.replicas[replica].payload_bytes;
         self.count_evicted(replica);
     }
 
@@ -100,7 +105,7 @@ impl KeyShard {
         }
         let waste_bytes = bytes.saturating_mul(EVICTION_WASTE_FACTOR).max(EVICTION_WASTE_BYTES);
         let evicted_before = self.counters.evicted_bytes;
-        let steps = self.replicas.count_in(segment);
+        let steps = self.stored.replicas.count_in(segment);
         let mut evicted = false;
         for _ in 0..steps {
             let reason = EvictionReason::Put(writer);
@@ -124,7 +129,7 @@ impl KeyShard {
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.
     pub(super) fn evict_bytes(&mut self, segment: u32, bytes: u64, need: EvictionReason) {
-        let steps = self.replicas.count_in(segment);
+        let steps = self.stored.replicas.count_in(segment);
         self.counters.evictions_attempted += 1;
         let before = self.counters.evicted_bytes;
         for _ in 0..steps {

@@ -4,11 +4,11 @@
 use perigee_schemas::extent::extent_bytes;
 
 use crate::limits::{GATHER_PARTS_MAX, GATHER_SEGMENTS_MAX};
+use crate::loan::SpaceLoan;
+use crate::tenant::SHARED;
 
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
-use crate::loan::SpaceLoan;
-use crate::tenant::SHARED;
 
 impl KeyShard {
     /// Segments that are large enough for a payload, some of them if there are many.
@@ -45,7 +45,7 @@ impl KeyShard {
 
     /// Gives all free bytes of a segment away, the longest extents first.
     pub fn surrender(&mut self, segment: u32) -> Vec<SpaceLoan> {
-        self.space.cede_pieces(segment, u64::MAX, self.replicas.generation_bound())
+        self.space.cede_pieces(segment, u64::MAX, self.stored.replicas.generation_bound())
     }
 
     /// Gives `parts` equal shares of its free bytes of a segment away and keeps one itself.
@@ -53,7 +53,7 @@ impl KeyShard {
         let share = self.space.readable(segment);
         let free_bytes = share.map_or(0, |share| share.allocator.free_bytes());
         let part_bytes = free_bytes / (parts as u64 + 1);
-        let bound = self.replicas.generation_bound();
+        let bound = self.stored.replicas.generation_bound();
         (0..parts).map(|_| self.space.cede_pieces(segment, part_bytes, bound)).collect()
     }
 }

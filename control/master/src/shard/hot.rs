@@ -22,21 +22,22 @@ impl KeyShard {
         let Some(heat) = &mut self.heat else {
             return;
         };
-        let hash = self.keys[object].hash();
-        if !heat.note(hash, self.now_ms) {
+        let hash = self.stored.keys[object].hash();
+        if !heat.note(hash, self.stored.clock.now_ms()) {
             return;
         }
-        let (settings, is_paused) = (*heat.settings(), heat.is_paused(hash, self.now_ms));
+        let (settings, is_paused) =
+            (*heat.settings(), heat.is_paused(hash, self.stored.clock.now_ms()));
         if is_paused {
             self.counters.heat.paused += 1;
             return;
         }
         let there = self.in_memory(object);
-        let is_busy =
-            self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
+        let is_busy = self.relocation.of(object).is_some()
+            || self.stored.keys[object].flags.has(Flags::PENDING);
         // What lies on a disk alone is promoted first, and what lies in parts is read from several
         // segments as it is.
-        if there.is_empty() || is_busy || self.is_striped(object) {
+        if there.is_empty() || is_busy || self.stored.is_striped(object) {
             return;
         }
         if there.len() >= settings.replicas_max as usize {
@@ -51,13 +52,14 @@ impl KeyShard {
         if settings.enforce {
             let most = (WISHES_MAX / self.settings.count).max(1);
             let replicas = there.len() as u32 + 1;
-            self.wishes.add(object, Cause::Heat, replicas, self.now_ms, most);
+            self.wishes.add(object, Cause::Heat, replicas, self.stored.clock.now_ms(), most);
         }
     }
 
     /// Whether one more replica of an object finds room to spare.
     fn has_room_beside(&self, object: u32, there: &[u32]) -> bool {
-        let bytes = there.first().map_or(0, |id| extent_bytes(self.replicas[*id].payload_bytes));
+        let bytes =
+            there.first().map_or(0, |id| extent_bytes(self.stored.replicas[*id].payload_bytes));
         let open = self.open_beside(object, there);
         open.iter().any(|segment| self.space.stays_below(*segment, bytes, self.heat_ratio()))
     }
@@ -69,30 +71,9 @@ impl KeyShard {
 
     /// Leaves a hot key alone for a while; false if too many are.
     fn pause_heat(&mut self, object: u32, pause_ms: u64) -> bool {
-        let (hash, now_ms) = (self.keys[object].hash(), self.now_ms);
+        let (hash, now_ms) = (self.stored.keys[object].hash(), self.stored.clock.now_ms());
         let until_ms = now_ms.saturating_add(pause_ms);
         self.heat.as_mut().is_some_and(|heat| heat.pause(hash, now_ms, until_ms))
-    }
-
-    /// A replica that was made for heat joins the others.
-    pub(super) fn enlist_extra(&mut self, id: u32) {
-        self.replicas.relink(id, ListName::Extra);
-        self.extras += 1;
-    }
-
-    /// An object has lost a replica: if it has one that was made for heat, that takes its place.
-    pub(super) fn adopt_extra(&mut self, object: u32) {
-        let extra = {
-            let mut complete = self.replicas.chain(self.keys[object].first);
-            complete.find(|id| self.replicas[*id].is_extra())
-        };
-        let Some(extra) = extra else {
-            return;
-        };
-        self.replicas.relink(extra, ListName::Held);
-        self.extras -= 1;
-        let list = self.list_of(object);
-        self.enlist(extra, list);
     }
 
     /// The replica made for heat that goes next in a lane. The space of one that is read comes free
@@ -102,21 +83,21 @@ impl KeyShard {
         lane: TenantLane,
         need: EvictionReason,
     ) -> Option<Victim> {
-        if self.extras == 0 {
+        if self.stored.extras == 0 {
             return None;
         }
-        let replica = self.replicas.oldest(lane, ListName::Extra);
-        let object = self.keys.get(self.replicas.get(replica)?.object)?;
-        let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
+        let replica = self.stored.replicas.oldest(lane, ListName::Extra);
+        let object = self.stored.keys.get(self.stored.replicas.get(replica)?.object)?;
+        let is_read = self.stored.groups.touched(object).read_end_ms > self.stored.clock.now_ms();
         (!is_read || !need.is_put())
             .then_some(Victim::first(Class::Plain(ObjectKind::at(0)), replica))
     }
 
     /// Evicts a replica that was made for heat; its key is not given another one soon.
     pub(super) fn evict_extra(&mut self, id: u32) {
-        let object = self.replicas[id].object;
+        let object = self.stored.replicas[id].object;
         self.counters.heat.evicted += 1;
-        self.counters.evicted_bytes += self.replicas[id].payload_bytes;
+        self.counters.evicted_bytes += self.stored.replicas[id].payload_bytes;
         self.count_evicted(id);
         self.pause_heat(object, HEAT_PAUSE_AFTER_EVICTION_MS);
         self.note_departure(id, DepartureCause::Extra);

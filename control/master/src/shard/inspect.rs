@@ -16,65 +16,60 @@ impl KeyShard {
     /// What is known of a key of this shard.
     pub fn inspect(&mut self, now_ms: u64, key: &[u8]) -> InspectedKey {
         self.begin(now_ms);
-        let object = self.find(key);
-        let departures = self.departures.of(hash_key(key), self.now_ms);
+        let object = self.stored.find(key);
+        let departures = self.departures.of(hash_key(key), self.stored.clock.now_ms());
         InspectedKey {
             object: object.and_then(|object| self.inspect_object(object)),
             unfinished_puts: object.map_or(0, |object| self.pending.of(object).count()),
             departures: departures.take(DEPARTURES_SHOWN_MAX).collect(),
-            reach_ms: self.departures.reach_ms(self.now_ms),
+            reach_ms: self.departures.reach_ms(self.stored.clock.now_ms()),
         }
     }
 
     fn inspect_object(&self, object: u32) -> Option<InspectedObject> {
-        let record = &self.keys[object];
-        let left = |end_ms: u64| end_ms.saturating_sub(self.now_ms);
-        let readable = self.replicas.chain(record.first).filter(|id| self.is_readable(*id));
+        let record = &self.stored.keys[object];
+        let left = |end_ms: u64| end_ms.saturating_sub(self.stored.clock.now_ms());
+        let readable = self.stored.replicas.chain(record.first).filter(|id| self.is_readable(*id));
         let replicas: Vec<_> = readable.filter_map(|id| self.inspect_replica(id)).collect();
         self.is_complete(object).then(|| InspectedObject {
             writer: record.owner,
             checksum: record.checksum,
-            group: self.groups.name(record.group).map(str::to_owned),
+            group: self.stored.groups.name(record.group).map(str::to_owned),
             is_hard_pinned: record.flags.has(Flags::PINNED),
-            soft_pin_ms: self.soft_pins.end_ms(object).map(left),
-            lease_ms: left(self.groups.lease_end_ms(record)),
+            soft_pin_ms: self.stored.soft_pins.end_ms(object).map(left),
+            lease_ms: left(self.stored.groups.lease_end_ms(record)),
             was_read: record.flags.has(Flags::HIT),
-            idle_ms: self.idle_ms(object),
+            idle_ms: self.stored.idle_ms(object),
             replicas,
         })
     }
 
     fn inspect_replica(&self, id: u32) -> Option<InspectedReplica> {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         let segment = self.space.readable(replica.segment)?.spec.clone();
         Some(InspectedReplica {
             segment,
             offset: replica.offset,
             payload_bytes: replica.payload_bytes,
             generation: replica.generation,
-            standing: standing(replica.list(), self.keys[replica.object].flags),
+            standing: standing(replica.list(), self.stored.keys[replica.object].flags),
         })
-    }
-
-    fn idle_ms(&self, object: u32) -> u64 {
-        let stamp = self.groups.touched(&self.keys[object]).stamp;
-        self.clock.idle_ms(stamp, self.now_ms)
     }
 
     /// A complete replica is about to go.
     pub(super) fn note_departure(&mut self, id: u32, cause: DepartureCause) {
-        let replica = &self.replicas[id];
-        let record = &self.keys[replica.object];
-        let others = self.replicas.chain(record.first).filter(|other| *other != id);
+        let replica = &self.stored.replicas[id];
+        let record = &self.stored.keys[replica.object];
+        let others = self.stored.replicas.chain(record.first).filter(|other| *other != id);
         let is_alone = matches!(cause, DepartureCause::Removed | DepartureCause::RemovedByPattern);
         // An object in parts goes with the last replica of any of them.
-        let is_last = is_alone || self.is_only_part(id);
+        let is_last = is_alone || self.stored.is_only_part(id);
         let left = if is_last { 0 } else { others.count() as u32 };
         let departure = Departure {
-            ago_ms: self.now_ms,
+            ago_ms: self.stored.clock.now_ms(),
             cause,
-            payload_bytes: self.bytes_of_object(replica.object, id),
-            idle_ms: self.idle_ms(replica.object),
+            payload_bytes: self.stored.bytes_of_object(replica.object, id),
+            idle_ms: self.stored.idle_ms(replica.object),
             was_read: record.flags.has(Flags::HIT),
             was_on_disk: replica.is_on_disk(),
             left,

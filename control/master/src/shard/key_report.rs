@@ -20,19 +20,9 @@ impl KeyShard {
         self.events.as_ref().filter(|queue| queue.is_wanted())
     }
 
-    /// What a replica lies on.
-    pub(super) fn medium_of(&self, id: u32) -> Medium {
-        if self.replicas[id].is_on_disk() { Medium::Disk } else { Medium::Memory }
-    }
-
-    /// What the replicas of a chain lie on.
-    pub(super) fn media_of(&self, first: u32) -> Media {
-        self.replicas.chain(first).map(|id| self.medium_of(id)).collect()
-    }
-
     /// An object got its value in memory, of which `replica` is the first.
     pub(super) fn report_stored(&self, object: u32, replica: u32) {
-        self.report_key(KeyChange::Stored, object, replica, self.medium_of(replica));
+        self.report_key(KeyChange::Stored, object, replica, self.stored.replicas[replica].medium());
     }
 
     /// An object got one more complete replica.
@@ -40,9 +30,10 @@ impl KeyShard {
         if self.listened().is_none() {
             return;
         }
-        let medium = self.medium_of(id);
-        let mut others = self.replicas.chain(self.keys[object].first).filter(|other| *other != id);
-        if others.all(|other| self.medium_of(other) != medium) {
+        let medium = self.stored.replicas[id].medium();
+        let mut others =
+            self.stored.replicas.chain(self.stored.keys[object].first).filter(|other| *other != id);
+        if others.all(|other| self.stored.replicas[other].medium() != medium) {
             self.report_key(KeyChange::Stored, object, id, medium);
         }
     }
@@ -53,7 +44,8 @@ impl KeyShard {
         if self.listened().is_none() {
             return;
         }
-        let (medium, left) = (self.medium_of(gone), self.media_of(first));
+        let (medium, left) =
+            (self.stored.replicas[gone].medium(), self.stored.replicas.media(first));
         if left.has(medium) {
             return;
         }
@@ -69,7 +61,7 @@ impl KeyShard {
         if first == NONE || self.listened().is_none() {
             return;
         }
-        for medium in self.media_of(first).iter().filter(|medium| !kept.has(*medium)) {
+        for medium in self.stored.replicas.media(first).iter().filter(|medium| !kept.has(*medium)) {
             self.report_key(KeyChange::Removed, object, first, medium);
         }
     }
@@ -92,15 +84,15 @@ impl KeyShard {
         let Some(queue) = self.listened() else {
             return;
         };
-        if self.was_never_whole(object, replica) {
+        if self.stored.was_never_whole(object, replica) {
             return;
         }
         queue.push(&KeyEvent {
             change,
             medium,
-            key: self.keys[object].key(),
-            payload_bytes: self.bytes_of_object(object, replica),
-            group: self.groups.name(self.keys[object].group).map(str::as_bytes),
+            key: self.stored.keys[object].key(),
+            payload_bytes: self.stored.bytes_of_object(object, replica),
+            group: self.stored.groups.name(self.stored.keys[object].group).map(str::as_bytes),
         });
     }
 }

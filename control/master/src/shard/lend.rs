@@ -6,24 +6,26 @@
 use perigee_allocator::Extent;
 
 use crate::limits::{DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX};
+use crate::loan::{Need, SpaceLoan};
 use crate::share::SegmentShare;
 use crate::tenant::SHARED;
 
 use super::KeyShard;
 use super::victim::EvictionReason as Urgency;
-use crate::loan::{Need, SpaceLoan};
 
 impl KeyShard {
     /// Whether other shards may have room for this one, as far as it knows.
     pub fn may_borrow(&mut self, now_ms: u64) -> bool {
-        self.now_ms = self.now_ms.max(now_ms);
+        self.stored.clock.advance(now_ms);
         self.space.live().iter().any(|segment| self.may_borrow_in(*segment))
     }
 
     pub(super) fn may_borrow_in(&self, segment: u32) -> bool {
         let share = self.space.get(segment);
         self.settings.count > 1
-            && share.is_some_and(|share| share.is_live() && share.dry_until_ms <= self.now_ms)
+            && share.is_some_and(|share| {
+                share.is_live() && share.dry_until_ms <= self.stored.clock.now_ms()
+            })
     }
 
     /// What to ask the others for so that waiting puts of `waiting_bytes` in all find room without
@@ -74,7 +76,7 @@ impl KeyShard {
         let (roomy, full): (Vec<&Need>, Vec<&Need>) = needs.iter().partition(is_roomy);
         let loans = roomy.into_iter().chain(full).filter_map(|need| {
             let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
-            let generation_bound = self.replicas.generation_bound();
+            let generation_bound = self.stored.replicas.generation_bound();
             Some(SpaceLoan { segment: need.segment, extent, generation_bound })
         });
         loans.take(segments).collect()
@@ -120,17 +122,17 @@ impl KeyShard {
 
     /// Takes over free bytes of other shards, also of a segment that this shard hears of later.
     pub fn receive(&mut self, now_ms: u64, loans: &[SpaceLoan]) {
-        self.now_ms = self.now_ms.max(now_ms);
+        self.stored.clock.advance(now_ms);
         for loan in loans {
-            self.replicas.raise_generations(loan.generation_bound);
+            self.stored.replicas.raise_generations(loan.generation_bound);
             self.space.receive(*loan);
         }
     }
 
     /// The other shards had nothing to spare in these segments.
     pub fn note_dry(&mut self, now_ms: u64, segments: impl IntoIterator<Item = u32>) {
-        self.now_ms = self.now_ms.max(now_ms);
-        let until_ms = self.now_ms.saturating_add(DRY_MS);
+        self.stored.clock.advance(now_ms);
+        let until_ms = self.stored.clock.now_ms().saturating_add(DRY_MS);
         for segment in segments {
             self.space.note_dry(segment, until_ms);
         }

@@ -26,12 +26,12 @@ impl KeyShard {
                     SegmentKind::Memory => SegmentShare::first_part(spec.bytes, index_here, count),
                     SegmentKind::Disk => OffsetAllocator::holding_nothing(spec.bytes),
                 };
-                if self.space.add(*index, spec, space, self.now_ms) {
-                    self.replicas.open(*index);
+                if self.space.add(*index, spec, space, self.stored.clock.now_ms()) {
+                    self.stored.replicas.open(*index);
                     if spec.kind == SegmentKind::Disk {
                         self.tombstones.open(*index);
                         if let Some(budgets) = &mut self.budgets {
-                            budgets.mount(spec.id, spec.bytes, self.now_ms);
+                            budgets.mount(spec.id, spec.bytes, self.stored.clock.now_ms());
                         }
                     }
                 }
@@ -45,7 +45,7 @@ impl KeyShard {
             SegmentEvent::Unbacked { index, ranges } => self.space.set_unbacked(*index, ranges),
             SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
             SegmentEvent::Raised { generation } => {
-                self.replicas.raise_generations(*generation);
+                self.stored.replicas.raise_generations(*generation);
                 self.outbox.raise(*generation);
             }
             SegmentEvent::Unmounted { index } => self.unmount(*index),
@@ -79,15 +79,15 @@ impl KeyShard {
     /// Forgets up to `budget` replicas of unmounted segments; returns what is left of the budget.
     pub(super) fn forget_gone(&mut self, mut budget: usize) -> usize {
         while let Some(segment) = self.space.next_gone() {
-            let Some(replica) = self.replicas.any_in(segment) else {
-                if self.keys.packed().count_in(segment) > 0 {
+            let Some(replica) = self.stored.replicas.any_in(segment) else {
+                if self.stored.keys.packed().count_in(segment) > 0 {
                     if budget == 0 {
                         return 0;
                     }
                     budget -= self.lose_packed(segment, budget);
                     continue;
                 }
-                self.replicas.close(segment);
+                self.stored.replicas.close(segment);
                 self.space.forget(segment);
                 continue;
             };
@@ -96,7 +96,7 @@ impl KeyShard {
             }
             budget -= 1;
             self.lose_replica(replica);
-            debug_assert!(self.replicas.get(replica).is_none(), "each step ends one");
+            debug_assert!(self.stored.replicas.get(replica).is_none(), "each step ends one");
         }
         budget
     }

@@ -41,19 +41,19 @@ impl KeyShard {
         if from == 0 {
             self.note_tombstones(segment);
         }
-        let end = self.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
+        let end = self.stored.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
         for id in from..end {
-            let replica = self.replicas.get(id).filter(|replica| replica.segment == segment);
+            let replica = self.stored.replicas.get(id).filter(|replica| replica.segment == segment);
             if replica.is_some_and(|replica| self.is_of_object(id, replica.object)) {
                 self.note(id, RecordOp::Commit);
             }
         }
-        (end < self.replicas.bound()).then_some(end)
+        (end < self.stored.replicas.bound()).then_some(end)
     }
 
     fn is_of_object(&self, id: u32, object: u32) -> bool {
-        let first = self.keys.get(object).map_or(NONE, |record| record.first);
-        self.replicas.chain(first).any(|complete| complete == id)
+        let first = self.stored.keys.get(object).map_or(NONE, |record| record.first);
+        self.stored.replicas.chain(first).any(|complete| complete == id)
     }
 
     /// Notes that all replicas of a chain are complete.
@@ -61,16 +61,23 @@ impl KeyShard {
         let mut id = first;
         while id != NONE {
             self.note(id, RecordOp::Commit);
-            id = self.replicas[id].sibling;
+            id = self.stored.replicas[id].sibling;
         }
     }
 
     /// Notes the pins that an object has now.
     pub(super) fn note_flags(&mut self, object: u32) {
-        let mut id = self.keys[object].first;
+        let mut id = self.stored.keys[object].first;
         while id != NONE {
             self.note(id, RecordOp::Flags);
-            id = self.replicas[id].sibling;
+            id = self.stored.replicas[id].sibling;
+        }
+    }
+
+    /// Sets or clears an object's soft pin.
+    pub(super) fn set_soft_pin(&mut self, object: u32, end_ms: Option<u64>) {
+        if self.stored.set_soft_pin(object, end_ms) {
+            self.note_flags(object);
         }
     }
 
@@ -106,19 +113,19 @@ impl KeyShard {
 
     /// Notes what becomes of a replica, which has an object.
     pub(super) fn note(&mut self, id: u32, op: RecordOp) {
-        let replica = &self.replicas[id];
+        let replica = &self.stored.replicas[id];
         if !self.outbox.is_followed(replica.segment) {
             return;
         }
-        let Some(object) = self.keys.get(replica.object) else {
+        let Some(object) = self.stored.keys.get(replica.object) else {
             return;
         };
-        let group = self.groups.name(object.group).filter(|it| it.len() <= STORED_KEY_BYTES_MAX);
+        let group =
+            self.stored.groups.name(object.group).filter(|it| it.len() <= STORED_KEY_BYTES_MAX);
         // Of what is gone only the place counts.
-        let part = replica
-            .part()
-            .filter(|_| op != RecordOp::Free)
-            .and_then(|part| self.striped.record_part(replica.object, part, object.checksum));
+        let part = replica.part().filter(|_| op != RecordOp::Free).and_then(|part| {
+            self.stored.striped.record_part(replica.object, part, object.checksum)
+        });
         let flag = |flag: u8, wire: u8| if object.flags.has(flag) { wire } else { 0 };
         let share = self.space.get(replica.segment);
         let replicas = match share.is_some_and(|share| share.spec.keeps_replica_counts) {
@@ -132,7 +139,7 @@ impl KeyShard {
                 | replicas,
             checksum: match part {
                 None => object.checksum,
-                Some(_) => self.checksum_of_replica(id),
+                Some(_) => self.stored.checksum_of_replica(id),
             },
             sequence: 0,
             generation: replica.generation,

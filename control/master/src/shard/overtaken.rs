@@ -51,15 +51,15 @@ impl KeyShard {
     /// What can be read of an object is gone, and with it what could have been pinned.
     pub(super) fn forget_overtaken(&mut self, object: u32) {
         self.pending.forget_overtaken(object);
-        self.keys[object].flags.set(Flags::OVERTAKEN_PIN, false);
-        self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, false);
+        self.stored.keys[object].flags.set(Flags::OVERTAKEN_PIN, false);
+        self.stored.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, false);
     }
 
     /// Gives what is readable the pins of an overtaken put that has ended well.
     pub(super) fn pin_overtaken(&mut self, overtaken: Overtaken) {
         let Overtaken { object, generation, pins } = overtaken;
         if pins.hard {
-            self.keys[object].flags.set(Flags::HARD_PIN, true);
+            self.stored.keys[object].flags.set(Flags::HARD_PIN, true);
             self.note_flags(object);
         }
         if pins.soft != SoftPin::Preserve {
@@ -72,11 +72,11 @@ impl KeyShard {
 
     fn refresh_pins(&mut self, object: u32) {
         let (hard, soft) = self.overtaken_flags(object);
-        self.keys[object].flags.set(Flags::OVERTAKEN_PIN, hard);
-        self.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, soft);
-        self.refresh_blocking(object);
-        let list = self.list_of(object);
-        self.relink(object, list);
+        self.stored.keys[object].flags.set(Flags::OVERTAKEN_PIN, hard);
+        self.stored.set_soft_flag(object, Flags::OVERTAKEN_SOFT_PIN, soft);
+        self.stored.refresh_blocking(object);
+        let list = self.stored.list_of(object);
+        self.stored.relink(object, list);
     }
 
     /// Whether puts that may still end would pin an object hard, and softly.

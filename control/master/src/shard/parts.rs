@@ -9,7 +9,6 @@ use perigee_schemas::limits::PARTS_MAX;
 use crate::columns::{ReplicaColumns, ReplicaState};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::placement::PutConfig;
-use crate::replica::Replica;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -109,65 +108,15 @@ impl KeyShard {
 
     /// Whether a chain has a readable replica of each of so many parts.
     pub(super) fn has_all_parts(&self, first: u32, parts: u8) -> bool {
-        let readable = self.replicas.chain(first).filter(|id| self.is_readable(*id));
-        self.are_all_parts(readable, parts)
-    }
-
-    fn are_all_parts(&self, replicas: impl Iterator<Item = u32>, parts: u8) -> bool {
-        debug_assert!((1..=PARTS_MAX).contains(&parts), "a bit for each");
-        let missing = u64::MAX >> (u64::BITS - u32::from(parts));
-        let bit = |id: u32| self.replicas[id].part().map_or(0, |part| 1 << part);
-        replicas.fold(missing, |missing, id| missing & !bit(id)) == 0
-    }
-
-    /// Whether an object, of which this is the first complete replica, was never readable: its
-    /// owners have not announced all its parts.
-    pub(super) fn was_never_whole(&self, object: u32, first: u32) -> bool {
-        let striped = self.striped.get(object).filter(|_| self.replicas[first].part().is_some());
-        striped.is_some_and(|striped| {
-            !self.are_all_parts(self.replicas.chain(first), striped.layout.parts())
-        })
+        let readable = self.stored.replicas.chain(first).filter(|id| self.is_readable(*id));
+        self.stored.replicas.are_all_parts(readable, parts)
     }
 
     /// Whether the complete replicas of an object, of which the first is one of a part, are all of
     /// it.
     pub(super) fn is_whole(&self, object: u32) -> bool {
-        let parts = self.striped.get(object).map(|striped| striped.layout.parts());
-        parts.is_some_and(|parts| self.has_all_parts(self.keys[object].first, parts))
-    }
-
-    /// Whether an object's complete replicas are of parts.
-    pub(super) fn is_striped(&self, object: u32) -> bool {
-        let first = self.keys.get(object).map_or(NONE, |record| record.first);
-        self.replicas.get(first).is_some_and(|replica| replica.part().is_some())
-    }
-
-    /// Whether a complete replica is the only one of a part: the object goes with it.
-    pub(super) fn is_only_part(&self, id: u32) -> bool {
-        let replica = &self.replicas[id];
-        let Some(part) = replica.part() else {
-            return false;
-        };
-        let is_twin = |other: u32| other != id && self.replicas[other].part() == Some(part);
-        !self.replicas.chain(self.keys[replica.object].first).any(is_twin)
-    }
-
-    /// Length in bytes of what can be read of an object, of which a replica is one.
-    pub(super) fn bytes_of_object(&self, object: u32, replica: u32) -> u64 {
-        let Replica { payload_bytes, .. } = self.replicas[replica];
-        match self.replicas[replica].part() {
-            None => payload_bytes,
-            Some(_) => self.striped.get(object).map_or(0, |it| it.layout.payload_bytes),
-        }
-    }
-
-    /// CRC-32C of what a complete replica holds.
-    pub(super) fn checksum_of_replica(&self, id: u32) -> u32 {
-        let replica = &self.replicas[id];
-        match replica.part() {
-            None => self.keys[replica.object].checksum,
-            Some(part) => self.striped.get(replica.object).map_or(0, |it| it.checksum_of(part)),
-        }
+        let parts = self.stored.striped.get(object).map(|striped| striped.layout.parts());
+        parts.is_some_and(|parts| self.has_all_parts(self.stored.keys[object].first, parts))
     }
 
     /// Describes an object that lies in parts, of which locations from `first_location` on are the
@@ -179,7 +128,8 @@ impl KeyShard {
         first_location: usize,
         out: &mut ReplicaColumns,
     ) -> bool {
-        let Some(striped) = self.striped.get(object).filter(|_| self.is_whole(object)) else {
+        let Some(striped) = self.stored.striped.get(object).filter(|_| self.is_whole(object))
+        else {
             out.locations.truncate(first_location);
             return false;
         };
@@ -189,13 +139,17 @@ impl KeyShard {
             debug_assert_eq!(location.state, ReplicaState::Complete);
             location.part_checksum = location.part.map_or(0, |part| striped.checksum_of(part));
         }
-        out.push_found(self.keys[object].checksum, striped.layout.payload_bytes, first_location);
+        out.push_found(
+            self.stored.keys[object].checksum,
+            striped.layout.payload_bytes,
+            first_location,
+        );
         true
     }
 
     /// Owners announce no more: what lacks a part never gets it.
     pub(super) fn drop_partial(&mut self) {
-        for object in self.striped.objects() {
+        for object in self.stored.striped.objects() {
             if !self.is_whole(object) {
                 self.drop_all_complete(object);
             }

@@ -263,13 +263,13 @@ impl KeyShard {
             let others = || extents[..at].iter().map(|(other, _)| other);
             debug_assert!(others().all(|other| other != segment), "one per segment");
             debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
-            let id = self.replicas.make(
+            let id = self.stored.replicas.make(
                 TenantLane { segment: *segment, tenant },
                 *extent,
                 payload_bytes,
             );
-            self.replicas.set_part(id, request.part);
-            self.replicas.put_before(id, first);
+            self.stored.replicas.set_part(id, request.part);
+            self.stored.replicas.put_before(id, first);
             first = id;
         }
         first

@@ -19,11 +19,11 @@ impl KeyShard {
         else {
             return;
         };
-        let first = self.keys[object].first;
-        if !self.replicas[first].is_on_disk() || !self.is_readable(first) {
+        let first = self.stored.keys[object].first;
+        if !self.stored.replicas[first].is_on_disk() || !self.is_readable(first) {
             return;
         }
-        if self.hits.note(self.keys[object].hash()) < threshold {
+        if self.hits.note(self.stored.keys[object].hash()) < threshold {
             self.counters.promotions_rejected.frequency += 1;
             return;
         }
@@ -42,14 +42,16 @@ impl KeyShard {
             if self.is_promoting_enough(queue_limit) || !self.has_room_to_promote() {
                 return;
             }
-            let hash = self.keys.located()[at];
-            let slot = self.keys.find_hashed(hash, key);
+            let hash = self.stored.keys.located()[at];
+            let slot = self.stored.keys.find_hashed(hash, key);
             let is_in_memory = |slot: &Slot| {
                 let object = slot.as_object();
-                object.is_some_and(|object| !self.replicas[self.keys[object].first].is_on_disk())
+                object.is_some_and(|object| {
+                    !self.stored.replicas[self.stored.keys[object].first].is_on_disk()
+                })
             };
             let slot = slot.filter(|slot| !is_in_memory(slot));
-            let object = slot.and_then(|slot| self.object_of(slot));
+            let object = slot.and_then(|slot| self.stored.object_of(slot));
             if object.is_some_and(|object| self.promote(object, queue_limit)) {
                 self.counters.promotions_on_exist += 1;
             }
@@ -58,10 +60,10 @@ impl KeyShard {
 
     /// Begins to copy an object from its disk to memory, if there is room; whether it does.
     fn promote(&mut self, object: u32, queue_limit: usize) -> bool {
-        let first = self.keys[object].first;
-        debug_assert!(self.replicas[first].is_on_disk(), "it lies on a disk alone");
-        let is_busy =
-            self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
+        let first = self.stored.keys[object].first;
+        debug_assert!(self.stored.replicas[first].is_on_disk(), "it lies on a disk alone");
+        let is_busy = self.relocation.of(object).is_some()
+            || self.stored.keys[object].flags.has(Flags::PENDING);
         if is_busy || !self.is_readable(first) {
             return false;
         }
@@ -69,7 +71,7 @@ impl KeyShard {
             self.counters.promotions_rejected.cap += 1;
             return false;
         }
-        let bytes = extent_bytes(self.replicas[first].payload_bytes);
+        let bytes = extent_bytes(self.stored.replicas[first].payload_bytes);
         let payer = self.payer_of(object);
         if !self.charge_copy(payer, Purpose::Promotion, bytes) {
             self.counters.promotions_rejected.watermark += 1;

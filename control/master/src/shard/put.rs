@@ -34,7 +34,7 @@ impl KeyShard {
     pub fn put_start(&mut self, now_ms: u64, batch: &PutStart<'_>, out: &mut PlacementColumns) {
         self.begin(now_ms);
         out.clear();
-        self.keys.load(batch.keys, &self.replicas);
+        self.stored.keys.load(batch.keys, &self.stored.replicas);
         let refused = batch.check(&self.settings).err();
         let mut same_node = None;
         for at in 0..batch.keys.len() {
@@ -67,11 +67,11 @@ impl KeyShard {
         }
         let hash = hash_key(key);
         let payer = self.payer(key)?;
-        let known = self.keys.find_hashed(hash, key);
+        let known = self.stored.keys.find_hashed(hash, key);
         if !batch.upsert && known.is_some_and(|slot| self.is_packed_again(hash, slot)) {
             return Err(Status::ObjectAlreadyExists);
         }
-        let replaces = match known.and_then(|slot| self.object_of(slot)) {
+        let replaces = match known.and_then(|slot| self.stored.object_of(slot)) {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
         };
@@ -87,18 +87,18 @@ impl KeyShard {
         };
         let placed = self.place_charged(&request)?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
-        let object = match self.find_hashed(hash, key) {
+        let object = match self.stored.find_hashed(hash, key) {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
         let kind = self.kind_at(batch, at, hash);
         self.open_put(object, batch, placed, Opened { replaces, kind, layout: request.layout });
         if batch.is_head(at) && self.budgets.is_some() {
-            let placed: Vec<u32> = self.replicas.chain(placed.first).collect();
-            placed.into_iter().for_each(|id| self.replicas.set_head(id));
+            let placed: Vec<u32> = self.stored.replicas.chain(placed.first).collect();
+            placed.into_iter().for_each(|id| self.stored.replicas.set_head(id));
         }
-        for id in self.replicas.chain(placed.first) {
-            let location = self.replicas[id].location(ReplicaState::Processing);
+        for id in self.stored.replicas.chain(placed.first) {
+            let location = self.stored.replicas[id].location(ReplicaState::Processing);
             out.locations.push(location);
         }
         Ok(())
@@ -117,7 +117,7 @@ impl KeyShard {
         let Some(place) = place.filter(|place| self.is_packed_readable(*place)) else {
             return false;
         };
-        let kind = self.keys.packed().copy(place).kind;
+        let kind = self.stored.keys.packed().copy(place).kind;
         self.note_access_of(hash, kind, true);
         true
     }
@@ -127,16 +127,16 @@ impl KeyShard {
         let complete = self.is_complete(object);
         if complete && !upsert {
             // Its writer has no use for it now, but would have had.
-            self.note_access(object, self.kind_of(object), true);
+            self.note_access(object, self.stored.kind_of(object), true);
             return Err(Status::ObjectAlreadyExists);
         }
-        let named = self.groups.find(group);
-        let is_its_group = named != NONE && named == self.keys[object].group;
+        let named = self.stored.groups.find(group);
+        let is_its_group = named != NONE && named == self.stored.keys[object].group;
         let other_group = !group.is_empty() && !is_its_group;
         if complete && other_group {
             return Err(Status::InvalidParams);
         }
-        let until_ms = self.now_ms.checked_sub(self.settings.put_discard_timeout_ms);
+        let until_ms = self.stored.clock.now_ms().checked_sub(self.settings.put_discard_timeout_ms);
         let is_young = |put: &Pending| until_ms.is_none_or(|until_ms| put.started_ms > until_ms);
         if !upsert && self.pending.of(object).any(is_young) {
             return Err(Status::ObjectAlreadyExists);
@@ -156,8 +156,8 @@ impl KeyShard {
     /// The pins of an object if it can be replaced, else none.
     pub(super) fn pins(&self, object: u32, complete: bool) -> Pins {
         Pins {
-            hard: complete && self.keys[object].flags.has(Flags::HARD_PIN),
-            soft_end_ms: self.soft_pins.end_ms(object).filter(|_| complete),
+            hard: complete && self.stored.keys[object].flags.has(Flags::HARD_PIN),
+            soft_end_ms: self.stored.soft_pins.end_ms(object).filter(|_| complete),
         }
     }
 
@@ -202,9 +202,9 @@ impl KeyShard {
     /// Takes an unfinished put out of the object's.
     pub(super) fn take_pending(&mut self, object: u32, generation: u64) -> Option<Pending> {
         let pending = self.pending.remove(object, generation)?;
-        debug_assert!(self.keys[object].flags.has(Flags::PENDING));
+        debug_assert!(self.stored.keys[object].flags.has(Flags::PENDING));
         let more = self.pending.first_of(object).is_some();
-        self.keys[object].flags.set(Flags::PENDING, more);
+        self.stored.keys[object].flags.set(Flags::PENDING, more);
         Some(pending)
     }
 
@@ -233,24 +233,20 @@ impl KeyShard {
     }
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
-        let object = self.keys.insert(key, hash);
         self.count_object(key);
-        if !group.is_empty() {
-            self.keys[object].group = self.groups.join(group);
-        }
-        object
+        self.stored.insert(key, hash, group)
     }
 
     fn open_put(&mut self, object: u32, batch: &PutStart<'_>, placed: Placed, opened: Opened) {
         let Opened { replaces, kind, layout } = opened;
-        self.replicas.assign(placed.first, object);
-        self.keys[object].flags.set(Flags::PENDING, true);
+        self.stored.replicas.assign(placed.first, object);
+        self.stored.keys[object].flags.set(Flags::PENDING, true);
         let pending = Pending {
             name: PutName {
                 client: batch.client,
-                generation: self.replicas[placed.first].generation,
+                generation: self.stored.replicas[placed.first].generation,
             },
-            started_ms: self.now_ms,
+            started_ms: self.stored.clock.now_ms(),
             first: placed.first,
             hard_pin: batch.config.hard_pin,
             soft_pin: batch.config.soft_pin,
@@ -259,12 +255,13 @@ impl KeyShard {
             layout,
         };
         self.pending.insert(object, pending);
-        self.refresh_blocking(object);
+        self.stored.refresh_blocking(object);
     }
 
     /// Whether an unfinished put of an object has a replica in a segment.
     pub(super) fn is_written_in(&self, object: u32, segment: u32) -> bool {
-        let mut replicas = self.pending.of(object).flat_map(|put| self.replicas.chain(put.first));
-        replicas.any(|id| self.replicas[id].segment == segment)
+        let mut replicas =
+            self.pending.of(object).flat_map(|put| self.stored.replicas.chain(put.first));
+        replicas.any(|id| self.stored.replicas[id].segment == segment)
     }
 }

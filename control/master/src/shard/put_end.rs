@@ -55,7 +55,7 @@ impl KeyShard {
         if !has_parts || lengths != [keys.len(); 2] {
             return;
         }
-        self.keys.load(keys, &self.replicas);
+        self.stored.keys.load(keys, &self.stored.replicas);
         // Last to first, so that the first key of a batch is the newest.
         for at in (0..keys.len()).rev() {
             let sums = PayloadSums { whole: checksums[at], parts: batch.parts_of(at) };
@@ -96,7 +96,7 @@ impl KeyShard {
             }
             return Err(Status::ObjectAlreadyExists);
         }
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.stored.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
@@ -111,9 +111,9 @@ impl KeyShard {
         if usize::from(parts) != sums.parts.len() {
             return Err(Status::InvalidParams);
         }
-        let is_there = |id: u32| self.space.is_readable(self.replicas[id].segment);
+        let is_there = |id: u32| self.space.is_readable(self.stored.replicas[id].segment);
         let is_whole = match parts {
-            0 => self.replicas.chain(first).any(is_there),
+            0 => self.stored.replicas.chain(first).any(is_there),
             parts => self.has_all_parts(first, parts),
         };
         if !is_whole {
@@ -130,7 +130,7 @@ impl KeyShard {
     /// A put that has ended may be ended again; one that was discarded in favour of other bytes may
     /// not.
     fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
-        let record = &self.keys[object];
+        let record = &self.stored.keys[object];
         if record.first == NONE {
             Err(Status::InvalidWrite)
         } else if record.owner != client {
@@ -160,15 +160,19 @@ impl KeyShard {
     fn publish(&mut self, object: u32, pending: &Pending, sums: PayloadSums<'_>) {
         debug_assert_ne!(pending.first, NONE, "what is published has bytes");
         self.note_replaced_copies(object, pending.first);
-        let lease = self.take_read_lease(object);
-        let replaces = match self.keys[object].first {
+        let lease = self.stored.take_read_lease(object);
+        let replaces = match self.stored.keys[object].first {
             NONE => pending.replaces,
             _ => self.pins(object, true),
         };
-        let stamp = self.clock.touch();
-        let objects = self.keys.len();
-        self.report_gone(object, self.keys[object].first, self.media_of(pending.first));
-        let record = &mut self.keys[object];
+        let stamp = self.stored.clock.touch();
+        let objects = self.stored.keys.len();
+        self.report_gone(
+            object,
+            self.stored.keys[object].first,
+            self.stored.replicas.media(pending.first),
+        );
+        let record = &mut self.stored.keys[object];
         let old = std::mem::replace(&mut record.first, pending.first);
         record.checksum = sums.whole;
         record.owner = pending.name.client;
@@ -180,27 +184,27 @@ impl KeyShard {
         record.set_kind(returned.unwrap_or(pending.kind));
         if returned.is_some() {
             record.flags.set(Flags::HIT, true);
-            if let Some(group) = self.groups.get_mut(record.group) {
+            if let Some(group) = self.stored.groups.get_mut(record.group) {
                 group.update(|standing| standing.hit = true);
             }
         }
-        self.note_access(object, self.kind_of(object), false);
+        self.note_access(object, self.stored.kind_of(object), false);
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
         let striped = pending.layout.map(|layout| StripedObject::new(layout, sums.parts));
-        self.striped.set(object, striped);
+        self.stored.striped.set(object, striped);
         self.set_soft_pin(object, soft_end_ms);
         self.rebuild.forget(object);
         self.wishes.forget(object);
         self.note_commits(pending.first);
-        self.refresh_blocking(object);
-        let list = self.list_of(object);
-        self.relink(object, list);
+        self.stored.refresh_blocking(object);
+        let list = self.stored.list_of(object);
+        self.stored.relink(object, list);
         self.demote_early(pending.first);
         self.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
-        let payload_bytes = self.bytes_of_object(object, pending.first);
+        let payload_bytes = self.stored.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);
         self.report_stored(object, pending.first);
     }
@@ -210,9 +214,11 @@ impl KeyShard {
         match wanted {
             SoftPin::Enable { ttl_ms } => {
                 let ttl_ms = ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms);
-                Some(self.now_ms.saturating_add(ttl_ms))
+                Some(self.stored.clock.now_ms().saturating_add(ttl_ms))
             }
-            SoftPin::Preserve => replaced_end_ms.filter(|end_ms| *end_ms > self.now_ms),
+            SoftPin::Preserve => {
+                replaced_end_ms.filter(|end_ms| *end_ms > self.stored.clock.now_ms())
+            }
             SoftPin::Disable => None,
         }
     }
@@ -221,9 +227,13 @@ impl KeyShard {
         if !in_flight && self.free_discarded(put) != Discarded::No {
             return Ok(());
         }
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
+        let object = self.stored.find(key).ok_or(Status::ObjectNotFound)?;
         let Some(pending) = self.pending.get(object, put.generation) else {
-            return self.revoke_gone(object, put.generation);
+            // What is not under way can be revoked unless it has ended.
+            return match self.stored.has_replica(object, put.generation) {
+                true => Err(Status::InvalidWrite),
+                false => Ok(()),
+            };
         };
         if pending.name.client != put.client {
             return Err(Status::IllegalClient);
@@ -234,15 +244,6 @@ impl KeyShard {
             self.drop_pending(object, put.generation, Reuse::Now);
         }
         Ok(())
-    }
-
-    /// A put that is not under way can be revoked unless it has ended.
-    fn revoke_gone(&self, object: u32, generation: u64) -> Result<(), Status> {
-        let ended = self
-            .replicas
-            .chain(self.keys[object].first)
-            .any(|id| self.replicas[id].generation == generation);
-        if ended { Err(Status::InvalidWrite) } else { Ok(()) }
     }
 
     /// Frees the quarantined space of a discarded put whose writer has stopped.

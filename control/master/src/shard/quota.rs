@@ -25,7 +25,7 @@ impl KeyShard {
     /// From now on tenants need a quota, and what they hold is charged to it. For a shard that has
     /// no objects yet.
     pub fn charge_to(&mut self, ledger: &TenantLedger) {
-        debug_assert_eq!(self.keys.len(), 0, "nothing is left uncharged");
+        debug_assert_eq!(self.stored.keys.len(), 0, "nothing is left uncharged");
         self.quotas = Some(Box::new(ShardAccounts::new(ledger.clone())));
     }
 
@@ -112,7 +112,7 @@ impl KeyShard {
 
     /// Who pays for an object.
     pub(super) fn payer_of(&self, object: u32) -> TenantNumber {
-        self.quotas.as_ref().map_or(SHARED, |quotas| quotas.known(self.keys[object].key()))
+        self.quotas.as_ref().map_or(SHARED, |quotas| quotas.known(self.stored.keys[object].key()))
     }
 
     /// One more object of a key's tenant.
@@ -126,16 +126,16 @@ impl KeyShard {
     /// One less.
     pub(super) fn forget_object(&mut self, object: u32) {
         if let Some(quotas) = &self.quotas {
-            let owner = quotas.known(self.keys[object].key());
+            let owner = quotas.known(self.stored.keys[object].key());
             quotas.get(owner).into_iter().for_each(|account| account.forget_object());
         }
     }
 
     /// What was evicted of a tenant.
     pub(super) fn count_evicted(&self, replica: u32) {
-        let payer = self.replicas[replica].tenant;
+        let payer = self.stored.replicas[replica].tenant;
         if let Some(account) = self.quotas.as_ref().and_then(|quotas| quotas.get(payer)) {
-            account.count_evicted(self.replicas[replica].payload_bytes);
+            account.count_evicted(self.stored.replicas[replica].payload_bytes);
         }
     }
 
@@ -194,14 +194,14 @@ impl KeyShard {
         find: fn(&mut Self, TenantLane, EvictionReason) -> Option<Victim>,
     ) -> Option<Victim> {
         let bound = self.space.bound();
-        let first = (self.calls % u64::from(bound.max(1))) as u32;
+        let first = (self.stored.clock.call() % u64::from(bound.max(1))) as u32;
         let (mut best, mut looked_at) = (None::<Victim>, 0);
         for segment in (first..bound).chain(0..first) {
             let lane = TenantLane { segment, tenant };
             if looked_at == PRESSURE_SAMPLES {
                 break;
             }
-            if self.replicas.has_some(lane) && self.space.is_readable(segment) {
+            if self.stored.replicas.has_some(lane) && self.space.is_readable(segment) {
                 let victim = find(self, lane, need);
                 looked_at += usize::from(victim.is_some());
                 best = best.into_iter().chain(victim).min();
@@ -248,7 +248,7 @@ impl KeyShard {
     /// The tenants with replicas in a segment that may lose some: those above what is guaranteed
     /// to them, and the writer.
     fn lanes(&self, segment: u32, writer: TenantNumber) -> Vec<TenantLane> {
-        let tenants = self.replicas.tenants_in(segment);
+        let tenants = self.stored.replicas.tenants_in(segment);
         let some = tenants.filter(|tenant| *tenant == writer || self.excess(*tenant) > 0);
         some.map(|tenant| TenantLane { segment, tenant }).collect()
     }
@@ -265,16 +265,21 @@ impl KeyShard {
     /// Bytes that go with a replica if it is evicted: its own, its object's if that lies in parts,
     /// or its group's on this shard, and those of copies that are being made of them.
     fn bytes_with(&self, replica: u32) -> u64 {
-        let replicas = match self.groups.get(self.keys[self.replicas[replica].object].group) {
-            Some(group) => group.replicas(&self.replicas),
-            None if self.replicas[replica].part().is_some() => {
-                let object = self.replicas[replica].object;
-                self.replicas.chain(self.keys[object].first).collect()
+        let replicas = match self
+            .stored
+            .groups
+            .get(self.stored.keys[self.stored.replicas[replica].object].group)
+        {
+            Some(group) => group.replicas(&self.stored.replicas),
+            None if self.stored.replicas[replica].part().is_some() => {
+                let object = self.stored.replicas[replica].object;
+                self.stored.replicas.chain(self.stored.keys[object].first).collect()
             }
             None => vec![replica],
         };
-        let bytes = |id: u32| self.replicas[id].extent().bytes;
-        let objects: BTreeSet<u32> = replicas.iter().map(|id| self.replicas[*id].object).collect();
+        let bytes = |id: u32| self.stored.replicas[id].extent().bytes;
+        let objects: BTreeSet<u32> =
+            replicas.iter().map(|id| self.stored.replicas[*id].object).collect();
         let copies = objects.into_iter().filter_map(|object| self.relocation.of(object));
         copies.map(|copy| bytes(copy.target)).chain(replicas.iter().map(|id| bytes(*id))).sum()
     }
@@ -288,7 +293,7 @@ impl KeyShard {
         let shares = || self.space.iter().map(|(_, share)| share);
         let memory = shares().filter(|share| share.is_memory());
         let capacity_bytes = memory.map(|share| share.spec.bytes).sum();
-        let is_awaited = |share: &SegmentShare| share.is_awaited(self.now_ms);
+        let is_awaited = |share: &SegmentShare| share.is_awaited(self.stored.clock.now_ms());
         quotas.ledger().set_capacity(capacity_bytes, shares().any(is_awaited));
     }
 
@@ -296,13 +301,13 @@ impl KeyShard {
     /// Looks at all of them.
     pub fn tenant_holdings(&self) -> BTreeMap<String, (u64, u64)> {
         let mut holdings: BTreeMap<TenantNumber, (u64, u64)> = BTreeMap::new();
-        for (_, replica) in self.replicas.iter() {
+        for (_, replica) in self.stored.replicas.iter() {
             holdings.entry(replica.tenant).or_default().0 += replica.extent().bytes;
         }
-        for (object, _) in self.keys.iter() {
+        for (object, _) in self.stored.keys.iter() {
             holdings.entry(self.payer_of(object)).or_default().1 += 1;
         }
-        for (_, record) in self.keys.packed().iter() {
+        for (_, record) in self.stored.keys.packed().iter() {
             let owner = self.quotas.as_ref().map_or(SHARED, |quotas| quotas.known(record.key()));
             holdings.entry(owner).or_default().1 += 1;
         }
@@ -315,7 +320,8 @@ impl KeyShard {
     pub(super) fn check_quotas(&self) {
         let Some(quotas) = self.quotas.as_ref().filter(|_| self.settings.count == 1) else {
             assert!(
-                self.quotas.is_some() || self.replicas.iter().all(|(_, it)| it.tenant == SHARED)
+                self.quotas.is_some()
+                    || self.stored.replicas.iter().all(|(_, it)| it.tenant == SHARED)
             );
             return;
         };
@@ -325,7 +331,7 @@ impl KeyShard {
             let held = holdings.get(&usage.name).copied().unwrap_or_default();
             assert_eq!((usage.charged_bytes, usage.objects), held, "{account:?}");
         }
-        for (id, replica) in self.replicas.iter().filter(|(_, it)| !it.is_on_disk()) {
+        for (id, replica) in self.stored.replicas.iter().filter(|(_, it)| !it.is_on_disk()) {
             assert_eq!(replica.tenant, self.payer_of(replica.object), "payer of replica {id}");
         }
     }

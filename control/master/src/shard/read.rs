@@ -9,9 +9,9 @@ use crate::index::Slot;
 use crate::limits::CONTINUED_KEYS_MIN;
 use crate::object::Flags;
 use crate::slab::NONE;
+use crate::touch::Touch;
 
 use super::KeyShard;
-use super::touch::Touch;
 
 impl KeyShard {
     /// Whether each key has a readable replica: 1 or 0, one entry of `out` per key; 0 also for what
@@ -19,7 +19,7 @@ impl KeyShard {
     pub fn exist(&mut self, now_ms: u64, keys: &[&[u8]], out: &mut Vec<i32>) {
         self.begin(now_ms);
         out.clear();
-        let found = self.keys.locate(keys, &self.replicas);
+        let found = self.stored.keys.locate(keys, &self.stored.replicas);
         let exists = |slot: &Slot| i32::from(self.is_slot_complete(*slot));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
@@ -30,7 +30,7 @@ impl KeyShard {
             self.probe(*slot);
         }
         self.promote_probed(keys, out);
-        self.keys.reuse(found);
+        self.stored.keys.reuse(found);
     }
 
     /// Remembers the keys behind those that were found: what is stored under them soon goes on from
@@ -41,7 +41,7 @@ impl KeyShard {
         if missing == 0 || found.len() - missing < CONTINUED_KEYS_MIN {
             return;
         }
-        let hashes = found.iter().zip(self.keys.located());
+        let hashes = found.iter().zip(self.stored.keys.located());
         for (_, hash) in hashes.filter(|(slot, _)| is_missing(slot)) {
             self.continued.note(*hash);
         }
@@ -69,7 +69,7 @@ impl KeyShard {
     ) {
         self.begin(now_ms);
         out.clear();
-        let mut found = self.keys.locate(keys, &self.replicas);
+        let mut found = self.stored.keys.locate(keys, &self.stored.replicas);
         if touch == Touch::Read {
             self.unpack_found(keys, &mut found);
         }
@@ -85,7 +85,7 @@ impl KeyShard {
                 None => self.probe(*slot),
             }
         }
-        self.keys.reuse(found);
+        self.stored.keys.reuse(found);
         debug_assert!(out.are_whole(keys.len()), "one entry per key");
         self.count_gets(out);
     }
@@ -97,9 +97,9 @@ impl KeyShard {
                 continue;
             }
             // The same key may come twice.
-            let there = self.keys.find_hashed(self.keys.located()[at], keys[at]);
+            let there = self.stored.keys.find_hashed(self.stored.keys.located()[at], keys[at]);
             let there = there.filter(|there| self.is_slot_complete(*there));
-            let object = there.and_then(|there| self.object_of(there));
+            let object = there.and_then(|there| self.stored.object_of(there));
             *slot = object.map_or(Slot::NONE, Slot::object);
         }
     }
@@ -120,7 +120,7 @@ impl KeyShard {
             (Some(object), _) => {
                 self.touch(object, Touch::Probe);
             }
-            (None, Some(place)) => self.probe_packed(place),
+            (None, Some(place)) => self.stored.probe_packed(place),
             (None, None) => {}
         }
     }
@@ -129,7 +129,7 @@ impl KeyShard {
     pub fn peek(&self, keys: &[&[u8]], out: &mut ReplicaColumns) {
         out.clear();
         for key in keys {
-            self.describe(self.keys.find(key).unwrap_or(Slot::NONE), out);
+            self.describe(self.stored.keys.find(key).unwrap_or(Slot::NONE), out);
         }
     }
 
@@ -138,23 +138,23 @@ impl KeyShard {
     /// # Errors
     /// `ObjectNotFound` or `ReplicaIsNotReady`.
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
-        let slot = self.keys.find(key).ok_or(Status::ObjectNotFound)?;
+        let slot = self.stored.keys.find(key).ok_or(Status::ObjectNotFound)?;
         if let Some(place) = slot.as_packed() {
             let is_there = self.is_packed_readable(place);
-            let payload_bytes = self.keys.packed().copy(place).payload_bytes;
+            let payload_bytes = self.stored.keys.packed().copy(place).payload_bytes;
             return is_there.then_some(payload_bytes).ok_or(Status::ObjectNotFound);
         }
         let object = slot.as_object().ok_or(Status::ObjectNotFound)?;
-        let mut replicas = self.replicas.chain(self.keys[object].first);
+        let mut replicas = self.stored.replicas.chain(self.stored.keys[object].first);
         let is_there = |id: &u32| self.is_readable(*id);
         match replicas.find(is_there).filter(|_| self.is_complete(object)) {
-            Some(id) => Ok(self.bytes_of_object(object, id)),
+            Some(id) => Ok(self.stored.bytes_of_object(object, id)),
             None => Err(self.why_unreadable(object)),
         }
     }
 
     fn why_unreadable(&self, object: u32) -> Status {
-        match self.keys.get(object) {
+        match self.stored.keys.get(object) {
             Some(record) if record.flags.has(Flags::PENDING) => Status::ReplicaIsNotReady,
             _ => Status::ObjectNotFound,
         }
@@ -164,8 +164,9 @@ impl KeyShard {
         match slot.as_packed() {
             None => self.describe_object(slot.as_object().unwrap_or(NONE), out),
             Some(place) if self.is_packed_readable(place) => {
-                let (copy, first_location) = (self.keys.packed().copy(place), out.locations.len());
-                out.locations.push(self.packed_location(&copy));
+                let (copy, first_location) =
+                    (self.stored.keys.packed().copy(place), out.locations.len());
+                out.locations.push(copy.location());
                 out.push_found(copy.checksum, copy.payload_bytes, first_location);
             }
             Some(_) => out.push_failure(Status::ObjectNotFound),
@@ -174,10 +175,10 @@ impl KeyShard {
 
     fn describe_object(&self, object: u32, out: &mut ReplicaColumns) {
         let first_location = out.locations.len();
-        let first = self.keys.get(object).map_or(NONE, |record| record.first);
-        for id in self.replicas.chain(first) {
+        let first = self.stored.keys.get(object).map_or(NONE, |record| record.first);
+        for id in self.stored.replicas.chain(first) {
             if self.is_readable(id) {
-                out.locations.push(self.replicas[id].location(ReplicaState::Complete));
+                out.locations.push(self.stored.replicas[id].location(ReplicaState::Complete));
             }
         }
         let is_found = match out.locations.get(first_location) {
@@ -185,7 +186,7 @@ impl KeyShard {
             Some(found) if found.part.is_some() => self.describe_parts(object, first_location, out),
             Some(found) => {
                 let payload_bytes = found.payload_bytes;
-                out.push_found(self.keys[object].checksum, payload_bytes, first_location);
+                out.push_found(self.stored.keys[object].checksum, payload_bytes, first_location);
                 true
             }
         };

@@ -5,7 +5,7 @@
 use perigee_allocator::Extent;
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
-use perigee_schemas::record::{Record, RecordOp, RecordPart};
+use perigee_schemas::record::{Record, RecordOp};
 use perigee_schemas::tenant::is_same_tenant;
 
 use crate::key::{check_key, hash_key, shard_of_hash};
@@ -14,7 +14,6 @@ use crate::limits::REPLICAS_MAX;
 use crate::object::Flags;
 use crate::quarantine::{Quarantined, ReadHold};
 use crate::slab::NONE;
-use crate::striped::StripedObject;
 use crate::tenant::TenantLane;
 
 use super::KeyShard;
@@ -85,7 +84,7 @@ impl KeyShard {
     pub fn known(&self, keys: &[&[u8]], out: &mut Vec<i32>) {
         out.clear();
         out.extend(keys.iter().map(|key| {
-            let slot = self.keys.find(key).filter(|slot| self.is_slot_complete(*slot));
+            let slot = self.stored.keys.find(key).filter(|slot| self.is_slot_complete(*slot));
             slot.map_or(Status::ObjectNotFound, |_| Status::Ok).code()
         }));
     }
@@ -103,7 +102,7 @@ impl KeyShard {
         if !is_new || !self.space.receive_announced(segment, extent, true) {
             return false;
         }
-        let object = self.find_hashed(hash, record.key);
+        let object = self.stored.find_hashed(hash, record.key);
         let is_taken = match object {
             _ if self.removals.is_record_void(hash, record) => false,
             None => !self.rebuild.may_have_changed(hash),
@@ -119,20 +118,20 @@ impl KeyShard {
 
     /// Whether an announced replica of a known object joins it or replaces it.
     fn gives_way(&mut self, object: u32, segment: u32, record: &Record<'_>) -> bool {
-        let first = self.keys[object].first;
+        let first = self.stored.keys[object].first;
         if first == NONE {
             // It is being written, and what is announced is older than that.
-            return !self.rebuild.may_have_changed(self.keys[object].hash());
+            return !self.rebuild.may_have_changed(self.stored.keys[object].hash());
         }
-        if self.is_same(object, record) {
+        if self.stored.is_same(object, record) {
             let part = record.part.map(|part| part.number);
             let alike = || {
-                let replicas = self.replicas.chain(first);
-                replicas.filter(|id| self.replicas[*id].part() == part)
+                let replicas = self.stored.replicas.chain(first);
+                replicas.filter(|id| self.stored.replicas[*id].part() == part)
             };
-            return alike().all(|id| self.replicas[id].segment != segment)
+            return alike().all(|id| self.stored.replicas[id].segment != segment)
                 && alike().count() < REPLICAS_MAX as usize
-                && self.replicas.chain(first).count() < usize::from(u8::MAX);
+                && self.stored.replicas.chain(first).count() < usize::from(u8::MAX);
         }
         let is_older = self.is_announced_before(object, record);
         if is_older {
@@ -141,26 +140,11 @@ impl KeyShard {
         is_older
     }
 
-    /// Whether a record is of the bytes that are known of an object.
-    fn is_same(&self, object: u32, record: &Record<'_>) -> bool {
-        let known = &self.keys[object];
-        match (record.part, self.striped.get(object)) {
-            (None, None) => {
-                known.checksum == record.checksum
-                    && self.replicas[known.first].payload_bytes == record.payload_bytes
-            }
-            (Some(part), Some(striped)) => {
-                known.checksum == part.checksum && striped.layout == part.layout
-            }
-            _ => false,
-        }
-    }
-
     /// Whether what is known of an object was announced, and is older than a record.
     pub(super) fn is_announced_before(&self, object: u32, record: &Record<'_>) -> bool {
         match self.rebuild.announced(object) {
             Some(known) => known < record.sequence,
-            None => self.is_older_on_disk(object, record.generation),
+            None => self.stored.is_older_on_disk(object, record.generation),
         }
     }
 
@@ -168,40 +152,30 @@ impl KeyShard {
     /// change of this life: another owner may still announce what is newer.
     pub(super) fn drop_announced(&mut self, object: u32) {
         self.rebuild.forget(object);
-        let first = self.keys[object].first;
+        let first = self.stored.keys[object].first;
         self.report_gone(object, first, Media::default());
-        let lease = self.take_read_lease(object);
+        let lease = self.stored.take_read_lease(object);
         let end_ms = lease.end_ms.max(self.lease_end_ms());
-        self.keys[object].first = NONE;
+        self.stored.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(ReadHold { end_ms, ..lease }));
         self.settle(object);
-    }
-
-    /// Whether all that is known of an object are copies on disks, older than this generation: of
-    /// those no sequence is known.
-    fn is_older_on_disk(&self, object: u32, generation: u64) -> bool {
-        let mut replicas = self.replicas.chain(self.keys[object].first);
-        replicas.all(|id| {
-            let replica = &self.replicas[id];
-            replica.is_on_disk() && replica.generation < generation
-        })
     }
 
     fn link_announced(&mut self, segment: u32, hash: u64, record: &Record<'_>) {
         let is_own = is_same_tenant(record.key, record.group);
         let group = std::str::from_utf8(record.group).ok().filter(|_| is_own).unwrap_or_default();
-        let object = match self.find_hashed(hash, record.key) {
+        let object = match self.stored.find_hashed(hash, record.key) {
             Some(object) => object,
             None => self.insert_object(record.key, hash, group),
         };
         let (offset, bytes) = (record.offset, record.payload_bytes);
         let tenant = self.charge_announced(record.key, extent_bytes(bytes));
         let lane = TenantLane { segment, tenant };
-        let id = self.replicas.adopt(lane, offset, bytes, record.generation);
+        let id = self.stored.replicas.adopt(lane, offset, bytes, record.generation);
         let was_complete = self.is_complete(object);
-        self.replicas.set_part(id, record.part.map(|part| part.number));
-        let stamp = self.clock.touch();
-        let known = &mut self.keys[object];
+        self.stored.replicas.set_part(id, record.part.map(|part| part.number));
+        let stamp = self.stored.clock.touch();
+        let known = &mut self.stored.keys[object];
         let before = std::mem::replace(&mut known.first, id);
         if before == NONE {
             known.checksum = record.part.map_or(record.checksum, |part| part.checksum);
@@ -210,34 +184,24 @@ impl KeyShard {
             known.flags.set(Flags::HARD_PIN, record.flags & Record::HARD_PIN != 0);
         }
         if let Some(part) = record.part {
-            self.note_part(object, before == NONE, &part, record.checksum);
+            self.stored.note_part(object, before == NONE, &part, record.checksum);
         }
-        self.replicas.assign(id, object);
-        self.replicas.put_before(id, before);
+        self.stored.replicas.assign(id, object);
+        self.stored.replicas.put_before(id, before);
         if before == NONE {
             let soft = record.flags & Record::SOFT_PIN != 0;
-            let end_ms = self.now_ms.saturating_add(self.settings.soft_pin_ttl_ms);
+            let end_ms = self.stored.clock.now_ms().saturating_add(self.settings.soft_pin_ttl_ms);
             self.set_soft_pin(object, soft.then_some(end_ms));
         }
         self.rebuild.note_announced(object, record.sequence);
         self.note_announced_replicas(object, record.replicas());
-        self.refresh_blocking(object);
-        let list = self.list_of(object);
-        self.relink(object, list);
+        self.stored.refresh_blocking(object);
+        let list = self.stored.list_of(object);
+        self.stored.relink(object, list);
         match record.part {
             None => self.report_joined(object, id),
             Some(_) if !was_complete && self.is_complete(object) => self.report_stored(object, id),
             Some(_) => {}
-        }
-    }
-
-    /// A part of an object was announced, the first one that is known or another one.
-    fn note_part(&mut self, object: u32, is_first: bool, part: &RecordPart, checksum: u32) {
-        if is_first {
-            self.striped.set(object, Some(StripedObject::unknown(part.layout)));
-        }
-        if let Some(striped) = self.striped.get_mut(object) {
-            striped.note(part.number, checksum);
         }
     }
 
@@ -250,6 +214,6 @@ impl KeyShard {
     }
 
     fn lease_end_ms(&self) -> u64 {
-        self.now_ms.saturating_add(self.settings.lease_ttl_ms)
+        self.stored.clock.now_ms().saturating_add(self.settings.lease_ttl_ms)
     }
 }

@@ -32,13 +32,13 @@ impl KeyShard {
     fn take_one(&mut self, object: u32) -> Option<MoveTask> {
         let waiting = *self.relocation.of(object)?;
         debug_assert!(waiting.taken_ms.is_none(), "a move is given once");
-        let source = self.replicas[waiting.source].location(ReplicaState::Complete);
-        let target = self.replicas[waiting.target].location(ReplicaState::Processing);
+        let source = self.stored.replicas[waiting.source].location(ReplicaState::Complete);
+        let target = self.stored.replicas[waiting.target].location(ReplicaState::Processing);
         let deadline_ms = self.move_deadline_ms(source.payload_bytes);
-        self.relocation.hand_out(object, self.now_ms, deadline_ms);
+        self.relocation.hand_out(object, self.stored.clock.now_ms(), deadline_ms);
         self.counters.relocation(waiting.purpose).started += 1;
-        let checksum = self.checksum_of_replica(waiting.source);
-        Some(MoveTask { key: self.keys[object].key().into(), checksum, source, target })
+        let checksum = self.stored.checksum_of_replica(waiting.source);
+        Some(MoveTask { key: self.stored.keys[object].key().into(), checksum, source, target })
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
@@ -71,7 +71,7 @@ impl KeyShard {
         status: Status,
         in_flight: bool,
     ) -> Result<(), Status> {
-        let object = self.find(key);
+        let object = self.stored.find(key);
         let under_way = object.and_then(|object| Some((object, *self.relocation.of(object)?)));
         let under_way = under_way.filter(|(_, it)| it.generation == name.generation);
         let Some((object, under_way)) = under_way else {
@@ -83,7 +83,7 @@ impl KeyShard {
         if under_way.client != name.client {
             return Err(Status::IllegalClient);
         }
-        let readable = self.space.is_readable(self.replicas[under_way.target].segment);
+        let readable = self.space.is_readable(self.stored.replicas[under_way.target].segment);
         match status {
             Status::Ok if readable => self.settle_move(object, &under_way),
             Status::Ok => self.fail_move(object, in_flight, Status::SegmentNotFound),
@@ -94,35 +94,36 @@ impl KeyShard {
 
     /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &ReplicaMove) {
-        let payload_bytes = self.replicas[done.target].payload_bytes;
+        let payload_bytes = self.stored.replicas[done.target].payload_bytes;
         let wanted = self.wanted_replicas(object);
         self.relocation.end(object, payload_bytes);
-        let (source, target) = (&self.replicas[done.source], &self.replicas[done.target]);
+        let (source, target) =
+            (&self.stored.replicas[done.source], &self.stored.replicas[done.target]);
         debug_assert_eq!((source.object, target.object), (object, object));
         debug_assert_eq!(source.payload_bytes, target.payload_bytes);
         debug_assert_eq!(source.part(), target.part());
         debug_assert_ne!(source.segment, target.segment);
         if source.is_head() {
-            self.replicas.set_head(done.target);
+            self.stored.replicas.set_head(done.target);
         }
         match done.purpose {
             Purpose::Copy | Purpose::Repair | Purpose::Heat => {
-                self.replicas.put_behind(done.target, done.source);
+                self.stored.replicas.put_behind(done.target, done.source);
                 self.report_joined(object, done.target);
             }
             Purpose::Promotion => {
-                self.replicas.put_before(done.target, self.keys[object].first);
-                self.keys[object].first = done.target;
+                self.stored.replicas.put_before(done.target, self.stored.keys[object].first);
+                self.stored.keys[object].first = done.target;
                 self.report_joined(object, done.target);
                 self.counters.promoted_bytes += payload_bytes;
             }
             Purpose::Drain | Purpose::Move => self.replace_by(object, done.source, done.target),
         }
         match done.purpose {
-            Purpose::Heat => self.enlist_extra(done.target),
+            Purpose::Heat => self.stored.enlist_extra(done.target),
             _ => {
-                let list = self.list_of(object);
-                self.enlist(done.target, list);
+                let list = self.stored.list_of(object);
+                self.stored.enlist(done.target, list);
             }
         }
         self.note(done.target, RecordOp::Commit);
@@ -135,7 +136,7 @@ impl KeyShard {
             }
             Purpose::Repair | Purpose::Heat => {
                 self.wishes.note_done(object);
-                self.wishes.set_due(object, self.now_ms);
+                self.wishes.set_due(object, self.stored.clock.now_ms());
             }
             Purpose::Promotion => {}
         }
@@ -143,11 +144,11 @@ impl KeyShard {
 
     /// Makes a copy the first complete replica of an object instead of the one it was made of.
     fn replace_by(&mut self, object: u32, source: u32, target: u32) {
-        let lease = self.read_lease(object);
-        let others = self.replicas.unchain(self.keys[object].first, source);
-        self.replicas.put_before(target, others);
-        self.keys[object].first = target;
-        if self.medium_of(source) != self.medium_of(target) {
+        let lease = self.stored.read_lease(object);
+        let others = self.stored.replicas.unchain(self.stored.keys[object].first, source);
+        self.stored.replicas.put_before(target, others);
+        self.stored.keys[object].first = target;
+        if self.stored.replicas[source].medium() != self.stored.replicas[target].medium() {
             self.report_joined(object, target);
             self.report_left(object, source, target);
         }
@@ -159,17 +160,23 @@ impl KeyShard {
         let Some(failed) = self.relocation.of(object).copied() else {
             return;
         };
-        let target = self.replicas[failed.target].segment;
+        let target = self.stored.replicas[failed.target].segment;
         self.cancel_move(object, in_flight);
         self.counters.failed_moves += 1;
         if failed.taken_ms.is_some() {
             self.counters.relocation(failed.purpose).revoked += 1;
         }
-        let generation = self.replicas[failed.source].generation;
+        let generation = self.stored.replicas[failed.source].generation;
         let suspect = in_flight.then_some(target);
-        self.relocation.note_failure(failed.job, generation, suspect, self.now_ms, status);
+        self.relocation.note_failure(
+            failed.job,
+            generation,
+            suspect,
+            self.stored.clock.now_ms(),
+            status,
+        );
         if failed.purpose.is_of_wish() {
-            self.wishes.note_failure(object, self.now_ms, status);
+            self.wishes.note_failure(object, self.stored.clock.now_ms(), status);
         }
     }
 
@@ -186,9 +193,9 @@ impl KeyShard {
             }
             None => Reuse::Now,
         };
-        debug_assert_eq!(self.replicas[ended.target].list(), ListName::Held);
+        debug_assert_eq!(self.stored.replicas[ended.target].list(), ListName::Held);
         if ended.purpose.is_of_wish() {
-            self.wishes.set_due(object, self.now_ms);
+            self.wishes.set_due(object, self.stored.clock.now_ms());
         }
         self.drop_replica(ended.target, reuse);
     }
@@ -196,7 +203,7 @@ impl KeyShard {
     /// Gives up moves whose deadline has passed; returns what is left of the budget.
     pub(super) fn give_up_moves(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(object) = self.relocation.moves().overdue(self.now_ms)
+            && let Some(object) = self.relocation.moves().overdue(self.stored.clock.now_ms())
         {
             self.fail_move(object, true, Status::RpcTimeout);
             budget -= 1;
@@ -206,7 +213,8 @@ impl KeyShard {
 
     /// A replica is about to be dropped: what depends on it ends.
     pub(super) fn before_drop(&mut self, id: u32) {
-        let (object, generation) = (self.replicas[id].object, self.replicas[id].generation);
+        let (object, generation) =
+            (self.stored.replicas[id].object, self.stored.replicas[id].generation);
         if self.demotions.of(object).is_some_and(|it| it.source == id) {
             self.cancel_demotion(object);
         }

@@ -7,22 +7,26 @@ use perigee_schemas::record::{Record, RecordOp};
 
 use crate::key::{hash_key, shard_of_hash};
 use crate::limits::REMOVAL_KEEPERS_MAX;
+use crate::pattern::Pattern;
 use crate::removals::{Removal, names_of};
 use crate::slab::NONE;
 
 use super::KeyShard;
-use crate::pattern::Pattern;
 
 impl KeyShard {
     /// Notes that a key was removed, whichever owners had it: some may be away.
     pub(super) fn note_removal(&mut self, key: &[u8]) {
-        self.note_for_keepers((RecordOp::Removed, self.replicas.generation_bound()), key, &[]);
+        self.note_for_keepers(
+            (RecordOp::Removed, self.stored.replicas.generation_bound()),
+            key,
+            &[],
+        );
     }
 
     /// The same of all keys that match a pattern.
     pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
         let (tenant, text) = names_of(pattern);
-        let generation = self.replicas.generation_bound();
+        let generation = self.stored.replicas.generation_bound();
         self.note_for_keepers((RecordOp::RemovedPattern, generation), text, tenant);
     }
 
@@ -33,9 +37,10 @@ impl KeyShard {
         if !self.has_unheard_disks() {
             return;
         }
-        let replicas = self.replicas.chain(self.keys[object].first);
-        let generation = replicas.map(|id| self.replicas[id].generation).max().unwrap_or_default();
-        let record = &self.keys[object];
+        let replicas = self.stored.replicas.chain(self.stored.keys[object].first);
+        let generation =
+            replicas.map(|id| self.stored.replicas[id].generation).max().unwrap_or_default();
+        let record = &self.stored.keys[object];
         let (hash, key) = (record.hash(), record.key().to_vec());
         self.removals.note_key(hash, Removal { sequence: 0, generation });
         self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
@@ -45,21 +50,24 @@ impl KeyShard {
     /// that hears of that from this life of the master only, or one that is away. Owners hear first
     /// that such copies are void, so that the next life knows also when the new bytes are gone.
     pub(super) fn note_replaced_copies(&mut self, object: u32, first: u32) {
-        let hash = self.keys[object].hash();
-        let may_have_copy = self.copy_of(object).is_some() || self.tombstones.may_be_away(hash);
+        let hash = self.stored.keys[object].hash();
+        let may_have_copy =
+            self.stored.copy_of(object).is_some() || self.tombstones.may_be_away(hash);
         if !may_have_copy && !self.has_unheard_disks() {
             return;
         }
-        let replicas = self.replicas.chain(first);
-        let generation = replicas.map(|id| self.replicas[id].generation).min().unwrap_or_default();
-        let key = self.keys[object].key().to_vec();
+        let replicas = self.stored.replicas.chain(first);
+        let generation =
+            replicas.map(|id| self.stored.replicas[id].generation).min().unwrap_or_default();
+        let key = self.stored.keys[object].key().to_vec();
         self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
     }
 
     /// Whether disks may still have something to announce that this life of the master knows
     /// better.
     fn has_unheard_disks(&self) -> bool {
-        let is_early = self.settings.offload.is_some() && self.rebuild.awaits_disks(self.now_ms);
+        let is_early = self.settings.offload.is_some()
+            && self.rebuild.awaits_disks(self.stored.clock.now_ms());
         is_early || self.space.disks().iter().any(|disk| self.space.is_unheard(*disk))
     }
 
@@ -112,15 +120,16 @@ impl KeyShard {
                     return;
                 }
                 self.removals.note_key(hash, Removal::of(record));
-                if let Some(object) = self.find_hashed(hash, record.key) {
+                if let Some(object) = self.stored.find_hashed(hash, record.key) {
                     self.drop_removed(object, record);
                 }
             }
             RecordOp::RemovedPattern => {
                 let Some(pattern) = self.removals.note_pattern(record) else { return };
-                let keys = self.keys.iter().filter(|(_, object)| pattern.matches(object.key()));
+                let keys =
+                    self.stored.keys.iter().filter(|(_, object)| pattern.matches(object.key()));
                 let matching: Vec<u32> = keys.map(|(object, _)| object).collect();
-                let packed = self.keys.packed();
+                let packed = self.stored.keys.packed();
                 let older = packed.iter().filter(|(place, kept)| {
                     packed.copy(*place).generation < record.generation
                         && pattern.matches(kept.key())
@@ -130,7 +139,7 @@ impl KeyShard {
                     self.drop_removed(object, record);
                 }
                 for place in older {
-                    let object = self.unpack(place);
+                    let object = self.stored.unpack(place);
                     self.drop_removed(object, record);
                 }
             }
@@ -139,7 +148,7 @@ impl KeyShard {
     }
 
     fn drop_removed(&mut self, object: u32, record: &Record<'_>) {
-        if self.keys[object].first != NONE && self.is_announced_before(object, record) {
+        if self.stored.keys[object].first != NONE && self.is_announced_before(object, record) {
             self.drop_announced(object);
         }
     }

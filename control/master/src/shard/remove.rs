@@ -18,7 +18,7 @@ impl KeyShard {
         self.begin(now_ms);
         out.clear();
         for key in keys {
-            let removed = match self.find(key) {
+            let removed = match self.stored.find(key) {
                 None => {
                     // Owners that are away may still have it.
                     self.tombstones.note_change(hash_key(key));
@@ -60,43 +60,46 @@ impl KeyShard {
         cause: DepartureCause,
     ) -> Result<(), Status> {
         let complete = self.is_complete(object);
-        let Object { flags, .. } = self.keys[object];
+        let Object { flags, .. } = self.stored.keys[object];
         if flags.has(Flags::PENDING) && !(force && complete) {
             return Err(Status::ReplicaIsNotReady);
         }
-        if !force && self.groups.lease_end_ms(&self.keys[object]) > self.now_ms {
+        if !force
+            && self.stored.groups.lease_end_ms(&self.stored.keys[object])
+                > self.stored.clock.now_ms()
+        {
             return Err(Status::ObjectHasLease);
         }
         if flags.has(Flags::PENDING) {
             self.discard_all_pending(object);
         }
-        self.tombstones.note_change(self.keys[object].hash());
-        self.rebuild.note_change(self.keys[object].hash());
+        self.tombstones.note_change(self.stored.keys[object].hash());
+        self.rebuild.note_change(self.stored.keys[object].hash());
         if complete {
-            self.note_departure(self.keys[object].first, cause);
+            self.note_departure(self.stored.keys[object].first, cause);
         }
         self.drop_all_complete(object);
-        debug_assert!(self.keys.get(object).is_none(), "nothing of it is left");
+        debug_assert!(self.stored.keys.get(object).is_none(), "nothing of it is left");
         if complete { Ok(()) } else { Err(Status::ObjectNotFound) }
     }
 
     fn clear_one(&mut self, client: u128, key: &[u8], segment_name: &str) -> Result<(), Status> {
-        let object = self.find(key).ok_or(Status::ObjectNotFound)?;
-        let record = &self.keys[object];
+        let object = self.stored.find(key).ok_or(Status::ObjectNotFound)?;
+        let record = &self.stored.keys[object];
         if record.flags.has(Flags::PENDING) {
             return Err(Status::ReplicaIsNotReady);
         }
         if record.owner != client {
             return Err(Status::IllegalClient);
         }
-        if self.groups.lease_end_ms(record) > self.now_ms {
+        if self.stored.groups.lease_end_ms(record) > self.stored.clock.now_ms() {
             return Err(Status::ObjectHasLease);
         }
         let named = |id: &u32| {
-            let share = self.space.get(self.replicas[*id].segment);
+            let share = self.space.get(self.stored.replicas[*id].segment);
             segment_name.is_empty() || share.is_some_and(|share| share.spec.name == segment_name)
         };
-        let replicas: Vec<u32> = self.replicas.chain(record.first).filter(named).collect();
+        let replicas: Vec<u32> = self.stored.replicas.chain(record.first).filter(named).collect();
         if replicas.is_empty() {
             return Err(Status::ReplicaNotFound);
         }
@@ -104,12 +107,12 @@ impl KeyShard {
         self.rebuild.note_change(record.hash());
         for id in replicas {
             // A part takes the others with it.
-            if self.replicas.get(id).is_some() {
+            if self.stored.replicas.get(id).is_some() {
                 self.note_departure(id, DepartureCause::Cleared);
                 self.drop_complete(id);
             }
         }
-        if self.keys.find(key).is_none() {
+        if self.stored.keys.find(key).is_none() {
             self.note_removal(key);
         }
         Ok(())

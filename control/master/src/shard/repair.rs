@@ -22,17 +22,17 @@ impl KeyShard {
     /// A complete replica is about to go for a reason that its writer does not want: if others
     /// stay, the object is to have as many as before. One that lies in parts is left as it is.
     pub(super) fn note_loss(&mut self, id: u32) {
-        let lost = &self.replicas[id];
+        let lost = &self.stored.replicas[id];
         let is_repaired = !lost.is_on_disk() && !lost.is_extra() && lost.part().is_none();
         if !self.settings.repairs || !is_repaired {
             return;
         }
-        let object = self.replicas[id].object;
-        let in_memory = self.replicas.chain(self.keys[object].first);
-        let in_memory = in_memory.filter(|other| !self.replicas[*other].is_on_disk());
+        let object = self.stored.replicas[id].object;
+        let in_memory = self.stored.replicas.chain(self.stored.keys[object].first);
+        let in_memory = in_memory.filter(|other| !self.stored.replicas[*other].is_on_disk());
         let (mut before, mut stays) = (0, false);
         for other in in_memory {
-            before += u32::from(!self.replicas[other].is_extra());
+            before += u32::from(!self.stored.replicas[other].is_extra());
             stays |= other != id && self.is_readable(other);
         }
         if before < 2 || !stays {
@@ -44,14 +44,14 @@ impl KeyShard {
     /// An object is to have so many replicas again.
     pub(super) fn wish_for(&mut self, object: u32, replicas: u32) {
         let most = (WISHES_MAX / self.settings.count).max(1);
-        if !self.wishes.add(object, Cause::Loss, replicas, self.now_ms, most) {
+        if !self.wishes.add(object, Cause::Loss, replicas, self.stored.clock.now_ms(), most) {
             self.counters.repairs_dropped += 1;
         }
     }
 
     /// Whether a turn of repairs has something to do.
     pub fn wants_repairs(&self, now_ms: u64) -> bool {
-        self.wishes.are_due(self.now_ms.max(now_ms))
+        self.wishes.are_due(self.stored.clock.now_ms().max(now_ms))
     }
 
     /// Goes on with repairs, so far that no more than `allowance` copies for them are under way; to
@@ -59,7 +59,7 @@ impl KeyShard {
     pub fn repair_turn(&mut self, now_ms: u64, allowance: u32) -> RepairTurn {
         self.begin(now_ms);
         let mut missing = MissingRoom::default();
-        for object in self.wishes.next(self.now_ms, REPAIR_STEP_MAX) {
+        for object in self.wishes.next(self.stored.clock.now_ms(), REPAIR_STEP_MAX) {
             if self.relocation.moves().wishes() >= allowance {
                 break;
             }
@@ -79,16 +79,18 @@ impl KeyShard {
         };
         let there = self.in_memory(object);
         let counted = there.iter().filter(|id| match cause {
-            Cause::Loss => !self.replicas[**id].is_extra(),
+            Cause::Loss => !self.stored.replicas[**id].is_extra(),
             Cause::Heat => true,
         });
         if there.is_empty() || counted.count() >= self.wishes.replicas(object) as usize {
             return self.wishes.forget(object);
         }
-        let is_busy =
-            self.relocation.of(object).is_some() || self.keys[object].flags.has(Flags::PENDING);
+        let is_busy = self.relocation.of(object).is_some()
+            || self.stored.keys[object].flags.has(Flags::PENDING);
         let Some(source) = self.source_of_repair(object, &there).filter(|_| !is_busy) else {
-            return self.wishes.set_due(object, self.now_ms.saturating_add(RETRY_PAUSE_MS));
+            return self
+                .wishes
+                .set_due(object, self.stored.clock.now_ms().saturating_add(RETRY_PAUSE_MS));
         };
         let (purpose, ratio) = match cause {
             Cause::Loss => (Purpose::Repair, self.settings.watermark_ratio),
@@ -98,7 +100,7 @@ impl KeyShard {
         if open.is_empty() && cause == Cause::Loss {
             return self.wishes.put_off(object);
         }
-        let bytes = extent_bytes(self.replicas[source].payload_bytes);
+        let bytes = extent_bytes(self.stored.replicas[source].payload_bytes);
         let roomy = open.iter().copied().filter(|it| self.space.stays_below(*it, bytes, ratio));
         let roomy: Vec<u32> = roomy.collect();
         let copied = match roomy.is_empty() {
@@ -111,13 +113,13 @@ impl KeyShard {
         if cause == Cause::Loss {
             missing.note(open, bytes);
         }
-        self.wishes.note_failure(object, self.now_ms, Status::NoAvailableHandle);
+        self.wishes.note_failure(object, self.stored.clock.now_ms(), Status::NoAvailableHandle);
     }
 
     /// Replicas of an object in memory that can be read.
     pub(super) fn in_memory(&self, object: u32) -> Vec<u32> {
-        let complete = self.replicas.chain(self.keys[object].first);
-        let fits = |id: &u32| !self.replicas[*id].is_on_disk() && self.is_readable(*id);
+        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
+        let fits = |id: &u32| !self.stored.replicas[*id].is_on_disk() && self.is_readable(*id);
         complete.filter(fits).collect()
     }
 
@@ -133,9 +135,10 @@ impl KeyShard {
 
     /// Where one more replica of an object may go: to hosts that have none, if there are any.
     pub(super) fn open_beside(&self, object: u32, there: &[u32]) -> Vec<u32> {
-        let held = |segment: &u32| there.iter().any(|id| self.replicas[*id].segment == *segment);
+        let held =
+            |segment: &u32| there.iter().any(|id| self.stored.replicas[*id].segment == *segment);
         let shared = |segment: &u32| {
-            let mut others = there.iter().map(|id| self.replicas[*id].segment);
+            let mut others = there.iter().map(|id| self.stored.replicas[*id].segment);
             others.any(|other| self.space.is_same_host(*segment, other))
         };
         let mut open = self.space.live().to_vec();

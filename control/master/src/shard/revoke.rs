@@ -52,8 +52,9 @@ impl KeyShard {
         let drops = self.settings.offload.is_some_and(|offload| offload.force_evict);
         let on_their_way = drops.then(|| self.demotions.of_lane(lane)).into_iter().flatten();
         on_their_way.take(REVOCATION_LOOKS_MAX).filter(|object| {
-            let record = &self.keys[*object];
-            let is_read = self.groups.touched(record).read_end_ms > self.now_ms;
+            let record = &self.stored.keys[*object];
+            let is_read =
+                self.stored.groups.touched(record).read_end_ms > self.stored.clock.now_ms();
             !is_read && !record.flags.has(Flags::PINNED) && !self.is_held_elsewhere(record.group)
         })
     }
@@ -65,7 +66,7 @@ impl KeyShard {
             if others + revocable_bytes >= bytes {
                 break;
             }
-            let group = self.groups.get(self.keys[object].group);
+            let group = self.stored.groups.get(self.stored.keys[object].group);
             let own = self.demotions.of(object).map_or(0, |demotion| demotion.bytes);
             revocable_bytes += group.map_or(own, |group| group.bytes_in(lane.segment));
         }

@@ -2,6 +2,7 @@
 //! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
 //! bounded part of it.
 
+use crate::demotion_task::DemotionTask;
 use crate::leaving::{LastDemotion, LeavingClient};
 use crate::limits::LAST_LOOK_REPLICAS;
 use crate::list_name::{Class, ListName};
@@ -9,7 +10,6 @@ use crate::object::Flags;
 
 use super::KeyShard;
 use super::admission::DiskWish;
-use super::demotion_task::DemotionTask;
 
 impl KeyShard {
     /// Gives a client that leaves up to `limit` objects in its memory to write to its disks, most
@@ -35,7 +35,7 @@ impl KeyShard {
         {
             tasks.push(task);
         }
-        let left = leaving.left(self.replicas.bound());
+        let left = leaving.left(self.stored.replicas.bound());
         if left > 0 {
             self.leaving.insert(client, leaving);
         }
@@ -63,13 +63,17 @@ impl KeyShard {
 
     /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
     fn last_disk(&self, next: &LastDemotion) -> Option<u32> {
-        let replica = self.replicas.get(next.replica)?;
+        let replica = self.stored.replicas.get(next.replica)?;
         let is_same = replica.generation == next.generation && !replica.is_on_disk();
         let object = replica.object;
         let is_free = is_same
-            && !self.keys.get(object)?.flags.has(Flags::DEMOTING)
+            && !self.stored.keys.get(object)?.flags.has(Flags::DEMOTING)
             && self.relocation.of(object).is_none()
-            && self.replicas.chain(self.keys[object].first).any(|id| id == next.replica);
+            && self
+                .stored
+                .replicas
+                .chain(self.stored.keys[object].first)
+                .any(|id| id == next.replica);
         match is_free.then(|| self.disk_wish(next.replica))? {
             DiskWish::To(disk) => Some(disk),
             DiskWish::None | DiskWish::Soon | DiskWish::Refused(_) => None,
@@ -78,7 +82,7 @@ impl KeyShard {
 
     /// Goes on looking through a client's memory; whether all of it was looked at.
     fn look_through(&mut self, leaving: &mut LeavingClient, client: u128) -> bool {
-        let bound = self.replicas.bound();
+        let bound = self.stored.replicas.bound();
         let end = bound.min(leaving.cursor.saturating_add(LAST_LOOK_REPLICAS));
         for id in leaving.cursor..end {
             if let Some(last_demotion) = self.last_demotion(id, client) {
@@ -90,15 +94,15 @@ impl KeyShard {
     }
 
     fn last_demotion(&self, id: u32, client: u128) -> Option<LastDemotion> {
-        let replica = self.replicas.get(id)?;
+        let replica = self.stored.replicas.get(id)?;
         let (object, generation) = (replica.object, replica.generation);
         if replica.is_on_disk() || self.carrier_of(id) != client || !self.is_readable(id) {
             return None;
         }
-        let record = self.keys.get(object).filter(|_| self.is_disk_wanted(id))?;
-        let age = self.clock.since(self.groups.touched(record).stamp);
+        let record = self.stored.keys.get(object).filter(|_| self.is_disk_wanted(id))?;
+        let age = self.stored.clock.since(self.stored.groups.touched(record).stamp);
         let is_pinned = record.flags.has(Flags::PINNED);
-        let (rank, worth) = match self.list_of(object) {
+        let (rank, worth) = match self.stored.list_of(object) {
             _ if is_pinned => (2, u64::MAX - age),
             ListName::Evictable(Class::Pinned, _) => (1, u64::MAX - age),
             ListName::Evictable(Class::Plain(kind), _) => (0, self.policy.worth(kind, age)),

@@ -6,12 +6,12 @@ use crate::departures::DepartureCause;
 use crate::index::Slot;
 use crate::key_event::Medium;
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
+use crate::pattern::Pattern;
 use crate::slab::NONE;
 
 use super::KeyShard;
 use super::listed_key::ListedKey;
 use super::scan_position::Scan;
-use crate::pattern::Pattern;
 
 /// One step of a walk: what it has before it, and what is left of its budget.
 struct Step {
@@ -46,7 +46,7 @@ impl Step {
                     return None;
                 }
                 self.parts -= 1;
-                (self.ahead, self.last) = shard.keys.around(scan.next());
+                (self.ahead, self.last) = shard.stored.keys.around(scan.next());
                 self.ahead.reverse();
                 if self.ahead.is_empty() {
                     scan.pass(self.last);
@@ -61,7 +61,7 @@ impl Step {
             self.place = Some(place);
             scan.pass(if self.ahead.is_empty() { self.last } else { place });
             self.objects = self.objects.saturating_sub(1);
-            let Some(key) = shard.keys.key(slot) else {
+            let Some(key) = shard.stored.keys.key(slot) else {
                 continue;
             };
             self.work = self.work.saturating_sub(pattern.work(key));
@@ -104,11 +104,11 @@ impl KeyShard {
         }
         let (mut removed, mut walk) = (0, Step::new());
         while let Some(slot) = walk.next(self, scan, pattern) {
-            let Some(id) = self.object_of(slot) else {
+            let Some(id) = self.stored.object_of(slot) else {
                 continue;
             };
             // What is leased stays, so only those that go are named.
-            let key = (!force).then(|| self.keys[id].key().to_vec());
+            let key = (!force).then(|| self.stored.keys[id].key().to_vec());
             let is_removed =
                 self.remove_object(id, force, DepartureCause::RemovedByPattern).is_ok();
             key.filter(|_| is_removed).iter().for_each(|key| self.note_removal(key));
@@ -136,8 +136,8 @@ impl KeyShard {
     fn listed(&self, slot: Slot) -> ListedKey<'_> {
         match slot.as_packed() {
             Some(place) => ListedKey {
-                key: self.keys.packed().get(place).key(),
-                payload_bytes: self.keys.packed().copy(place).payload_bytes,
+                key: self.stored.keys.packed().get(place).key(),
+                payload_bytes: self.stored.keys.packed().copy(place).payload_bytes,
                 group: None,
                 media: [Medium::Disk].into_iter().collect(),
             },
@@ -146,12 +146,12 @@ impl KeyShard {
     }
 
     fn listed_object(&self, object: u32) -> ListedKey<'_> {
-        let record = &self.keys[object];
+        let record = &self.stored.keys[object];
         ListedKey {
             key: record.key(),
-            payload_bytes: self.bytes_of_object(object, record.first),
-            group: self.groups.name(record.group),
-            media: self.media_of(record.first),
+            payload_bytes: self.stored.bytes_of_object(object, record.first),
+            group: self.stored.groups.name(record.group),
+            media: self.stored.replicas.media(record.first),
         }
     }
 }

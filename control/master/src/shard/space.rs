@@ -32,10 +32,10 @@ pub(super) enum Reuse {
 impl KeyShard {
     /// Drops all replicas of a chain that is linked nowhere any more.
     pub(super) fn drop_chain(&mut self, first: u32, reuse: Reuse) {
-        let version = self.replicas.get(first).map_or(0, |replica| replica.generation);
+        let version = self.stored.replicas.get(first).map_or(0, |replica| replica.generation);
         let mut id = first;
         while id != NONE {
-            let sibling = self.replicas[id].sibling;
+            let sibling = self.stored.replicas[id].sibling;
             self.drop_of_version(id, version, reuse);
             id = sibling;
         }
@@ -43,24 +43,23 @@ impl KeyShard {
 
     /// Drops one replica that is in no chain any more.
     pub(super) fn drop_replica(&mut self, id: u32, reuse: Reuse) {
-        let version = self.replicas[id].generation;
+        let version = self.stored.replicas[id].generation;
         self.drop_of_version(id, version, reuse);
     }
 
     /// Drops one replica of a put whose replicas are dropped together under the generation of the
     /// first.
     fn drop_of_version(&mut self, id: u32, version: u64, reuse: Reuse) {
-        let Replica { generation, object, .. } = self.replicas[id];
+        let Replica { generation, object, .. } = self.stored.replicas[id];
         self.before_drop(id);
-        if self.replicas[id].is_on_disk() {
+        if self.stored.replicas[id].is_on_disk() {
             return self.drop_copy(id);
         }
         self.note(id, RecordOp::Free);
-        self.extras -= u64::from(self.replicas[id].is_extra());
-        let (segment, extent) = (self.replicas[id].segment, self.replicas[id].extent());
-        self.refund(self.replicas[id].tenant, extent.bytes);
-        self.unlist(id);
-        self.replicas.remove(id);
+        let (segment, extent) =
+            (self.stored.replicas[id].segment, self.stored.replicas[id].extent());
+        self.refund(self.stored.replicas[id].tenant, extent.bytes);
+        self.stored.remove_replica(id);
         let (release_ms, put, lease) = match reuse {
             Reuse::Now => (0, None, None),
             Reuse::AfterReads(lease) => (lease.end_ms, None, Some(lease)),
@@ -69,7 +68,7 @@ impl KeyShard {
             }
         };
         let counted = lease.filter(|lease| lease.readers > 0 && lease.readers < READERS_MAX);
-        if release_ms > self.now_ms {
+        if release_ms > self.stored.clock.now_ms() {
             self.space.hold(
                 release_ms,
                 Quarantined {
@@ -93,57 +92,57 @@ impl KeyShard {
     /// Drops one complete replica of an object, and the object with its last one, or with the last
     /// one of a part.
     pub(super) fn drop_complete(&mut self, id: u32) {
-        let object = self.replicas[id].object;
-        if self.is_only_part(id) {
+        let object = self.stored.replicas[id].object;
+        if self.stored.is_only_part(id) {
             return self.drop_all_complete(object);
         }
-        let gone = &self.replicas[id];
-        let is_one_less = self.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
-        let is_alone = self.keys[object].first == id && gone.sibling == NONE;
+        let gone = &self.stored.replicas[id];
+        let is_one_less = self.stored.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
+        let is_alone = self.stored.keys[object].first == id && gone.sibling == NONE;
         let wanted = if is_alone { 0 } else { self.wanted_replicas(object) };
-        let first = self.replicas.unchain(self.keys[object].first, id);
+        let first = self.stored.replicas.unchain(self.stored.keys[object].first, id);
         self.report_left(object, id, first);
         let lease = match first {
-            NONE => self.take_read_lease(object),
-            _ => self.read_lease(object),
+            NONE => self.stored.take_read_lease(object),
+            _ => self.stored.read_lease(object),
         };
-        self.keys[object].first = first;
+        self.stored.keys[object].first = first;
         self.drop_replica(id, Reuse::AfterReads(lease));
         if is_one_less && first != NONE {
-            self.adopt_extra(object);
+            self.stored.adopt_extra(object);
         }
         if first != NONE {
             self.note_wanted(object, wanted);
-            self.note_disk_only(object);
+            self.stored.note_disk_only(object);
         }
         self.settle(object);
     }
 
     /// Drops all complete replicas of an object, and the object if that is all it has.
     pub(super) fn drop_all_complete(&mut self, object: u32) {
-        let Some(first) = self.keys.get(object).map(|record| record.first) else {
+        let Some(first) = self.stored.keys.get(object).map(|record| record.first) else {
             return;
         };
         if first == NONE {
             return;
         }
         self.report_gone(object, first, Media::default());
-        let lease = self.take_read_lease(object);
-        self.keys[object].first = NONE;
+        let lease = self.stored.take_read_lease(object);
+        self.stored.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));
         self.settle(object);
     }
 
     /// A replica vanished with its segment.
     pub(super) fn lose_replica(&mut self, id: u32) {
-        let object = self.replicas[id].object;
+        let object = self.stored.replicas[id].object;
         if self.relocation.of(object).is_some_and(|it| it.target == id) {
             self.fail_move(object, false, Status::SegmentNotFound);
             return;
         }
         let mut unfinished = self.pending.of(object).map(|pending| pending.first);
         let Some(before) =
-            unfinished.find(|first| self.replicas.chain(*first).any(|other| other == id))
+            unfinished.find(|first| self.stored.replicas.chain(*first).any(|other| other == id))
         else {
             drop(unfinished);
             self.note_loss(id);
@@ -151,7 +150,7 @@ impl KeyShard {
             return self.drop_complete(id);
         };
         drop(unfinished);
-        let after = self.replicas.unchain(before, id);
+        let after = self.stored.replicas.unchain(before, id);
         if let Some(put) = self.pending.with_first_mut(object, before) {
             put.first = after;
         }
@@ -160,30 +159,26 @@ impl KeyShard {
 
     /// Forgets an object that has neither complete replicas nor an unfinished put.
     pub(super) fn settle(&mut self, object: u32) {
-        let Object { first, flags, group, .. } = self.keys[object];
+        let Object { first, flags, .. } = self.stored.keys[object];
         if first != NONE {
             return;
         }
         self.wishes.forget(object);
-        self.striped.set(object, None);
+        self.stored.striped.set(object, None);
         self.forget_overtaken(object);
         if self.rebuild.announced(object).is_some() {
-            self.rebuild.note_change(self.keys[object].hash());
+            self.rebuild.note_change(self.stored.keys[object].hash());
         }
         self.rebuild.forget(object);
         self.set_soft_pin(object, None);
         if flags.has(Flags::PENDING) {
-            self.refresh_blocking(object);
+            self.stored.refresh_blocking(object);
             return;
         }
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
         debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
         debug_assert!(self.demotions.of(object).is_none(), "no demotion is lost");
-        self.set_blocking(object, false);
-        if group != NONE {
-            self.groups.leave(group);
-        }
         self.forget_object(object);
-        self.keys.remove(object);
+        self.stored.remove(object);
     }
 }

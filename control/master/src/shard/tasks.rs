@@ -32,7 +32,7 @@ impl KeyShard {
     /// a name.
     pub fn check_task(&mut self, request: &TaskRequest) -> Result<u128, JobRefusal> {
         let targets = targets(&request.action).map_err(invalid)?;
-        let object = self.find(&request.key).ok_or_else(|| JobRefusal {
+        let object = self.stored.find(&request.key).ok_or_else(|| JobRefusal {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
@@ -42,7 +42,7 @@ impl KeyShard {
                 reason: "The object is still being written".to_owned(),
             });
         }
-        if self.is_striped(object) {
+        if self.stored.is_striped(object) {
             return Err(invalid(
                 "The object lies in parts, because it is larger than any segment: it is not copied \
                  or moved by tasks; drain a segment to empty it"
@@ -78,7 +78,7 @@ impl KeyShard {
         let Some(task) = self.relocation.take_task(id) else {
             return;
         };
-        if let Some(object) = self.find(&task.key)
+        if let Some(object) = self.stored.find(&task.key)
             && self.relocation.of(object).is_some_and(|it| it.job == id)
         {
             self.cancel_move(object, true);
@@ -118,7 +118,7 @@ impl KeyShard {
         if task.outcome().is_some() {
             return None;
         }
-        let Some(object) = self.find(&task.key) else {
+        let Some(object) = self.stored.find(&task.key) else {
             task.give_up(Status::ObjectNotFound);
             return None;
         };
@@ -127,13 +127,13 @@ impl KeyShard {
             let is_news = is_taken && !std::mem::replace(&mut task.was_taken, true);
             return is_news.then_some(TaskUpdate::Taken);
         }
-        if !self.is_complete(object) || !task.may_try(self.now_ms) {
+        if !self.is_complete(object) || !task.may_try(self.stored.clock.now_ms()) {
             return None;
         }
         let (source, destination) = match self.next_of(task, object) {
             Ok(next) => next,
             Err(TaskObstacle::Passing(status)) => {
-                task.note_failure(self.now_ms, status);
+                task.note_failure(self.stored.clock.now_ms(), status);
                 return None;
             }
             Err(TaskObstacle::Lasting(status)) => {
@@ -148,7 +148,7 @@ impl KeyShard {
         match self.copy(id, task.purpose(), source, destination, missing) {
             CopyStep::Begun(client) => return Some(TaskUpdate::Assigned(client)),
             CopyStep::NotNeeded => task.note_done(),
-            CopyStep::NoRoom => task.note_no_room(self.now_ms),
+            CopyStep::NoRoom => task.note_no_room(self.stored.clock.now_ms()),
         }
         None
     }
@@ -166,20 +166,20 @@ impl KeyShard {
         if named.is_empty() {
             return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
         }
-        if self.is_striped(object) {
+        if self.stored.is_striped(object) {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let source = self.source_of(object, task.source.as_deref(), task.failed());
         let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
-        let complete = self.keys[object].first;
+        let complete = self.stored.keys[object].first;
         let lies_in = |first: u32, segment: &u32| {
-            self.replicas.chain(first).any(|id| self.replicas[id].segment == *segment)
+            self.stored.replicas.chain(first).any(|id| self.stored.replicas[id].segment == *segment)
         };
         if named.iter().any(|segment| lies_in(complete, segment)) {
             return Ok((source, Destination::Held));
         }
         let is_copy = task.source.is_none();
-        if is_copy && self.replicas.chain(complete).count() >= REPLICAS_MAX as usize {
+        if is_copy && self.stored.replicas.chain(complete).count() >= REPLICAS_MAX as usize {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let is_open = |segment: &u32| {
@@ -195,9 +195,9 @@ impl KeyShard {
     /// The replica to copy: the one in the segment of that name, or any; another one after each
     /// failure.
     fn source_of(&self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
-        let complete = self.replicas.chain(self.keys[object].first);
+        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
         let fits = |id: &u32| {
-            let share = self.space.get(self.replicas[*id].segment);
+            let share = self.space.get(self.stored.replicas[*id].segment);
             share.is_some_and(|share| {
                 share.is_memory() && segment.is_none_or(|name| share.spec.name == name)
             })

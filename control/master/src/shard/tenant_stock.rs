@@ -41,7 +41,7 @@ impl KeyShard {
 
     /// Bytes of a tenant that are ready to go, or on their way.
     fn stock_of(&self, tenant: TenantNumber) -> u64 {
-        self.replicas.ready_bytes_of(tenant, self.space.live())
+        self.stored.replicas.ready_bytes_of(tenant, self.space.live())
             + self.demotions.bytes_of_tenant(tenant)
     }
 }

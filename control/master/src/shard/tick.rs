@@ -9,7 +9,7 @@ impl KeyShard {
     /// which means that another tick soon has more to do.
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
-        self.clock.note(self.now_ms);
+        self.stored.clock.note();
         self.refill_budgets();
         self.weigh_quotas();
         let budget = self.release_parked(budget);
@@ -27,7 +27,7 @@ impl KeyShard {
 
     fn release_parked(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(quarantined) = self.space.release_due(self.now_ms)
+            && let Some(quarantined) = self.space.release_due(self.stored.clock.now_ms())
         {
             self.counters.discard_released += u64::from(quarantined.put.is_some());
             self.end_overtaken(&quarantined);
@@ -37,7 +37,9 @@ impl KeyShard {
     }
 
     fn discard_abandoned(&mut self, mut budget: usize) -> usize {
-        let Some(until_ms) = self.now_ms.checked_sub(self.settings.put_discard_timeout_ms) else {
+        let Some(until_ms) =
+            self.stored.clock.now_ms().checked_sub(self.settings.put_discard_timeout_ms)
+        else {
             return budget;
         };
         while budget > 0
@@ -51,11 +53,11 @@ impl KeyShard {
 
     fn end_soft_pins(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some(object) = self.soft_pins.due(self.now_ms)
+            && let Some(object) = self.stored.soft_pins.due(self.stored.clock.now_ms())
         {
             self.set_soft_pin(object, None);
-            let list = self.list_of(object);
-            self.relink(object, list);
+            let list = self.stored.list_of(object);
+            self.stored.relink(object, list);
             budget -= 1;
         }
         budget

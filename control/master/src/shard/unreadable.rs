@@ -17,7 +17,7 @@ impl KeyShard {
         debug_assert_eq!(keys.len(), copies.len(), "one copy or none per key");
         self.begin(now_ms);
         for (key, named) in keys.iter().zip(copies) {
-            let object = self.find(key);
+            let object = self.stored.find(key);
             if let Some(id) = object.and_then(|object| self.copy_as_named(object, named)) {
                 self.forget_copy(id);
             }
@@ -26,8 +26,8 @@ impl KeyShard {
 
     fn copy_as_named(&self, object: u32, named: &UnreadableCopy) -> Option<u32> {
         let disk = Identity::from_halves(named.segment_high(), named.segment_low());
-        self.copy_of(object).filter(|id| {
-            let copy = &self.replicas[*id];
+        self.stored.copy_of(object).filter(|id| {
+            let copy = &self.stored.replicas[*id];
             let share = self.space.get(copy.segment);
             (copy.generation, copy.offset) == (named.generation(), named.address())
                 && share.is_some_and(|share| share.spec.id == disk.0)
@@ -35,8 +35,8 @@ impl KeyShard {
     }
 
     fn forget_copy(&mut self, id: u32) {
-        let copy = &self.replicas[id];
-        let hash = self.keys[copy.object].hash();
+        let copy = &self.stored.replicas[id];
+        let hash = self.stored.keys[copy.object].hash();
         let named = (copy.segment, hash, copy.generation);
         let place = DamagedPlace { address: copy.offset, payload_bytes: copy.payload_bytes };
         self.tombstones.note_suspect(named, place);

@@ -72,7 +72,7 @@ impl KeyShard {
         if self.quotas.is_none() {
             return self.victim_in(TenantLane::shared(segment), need);
         }
-        if self.extras > 0
+        if self.stored.extras > 0
             && let Some(extra) = self.least_of(segment, need, Self::extra_victim)
         {
             return Some(extra);
@@ -102,12 +102,12 @@ impl KeyShard {
         lane: TenantLane,
         need: EvictionReason,
     ) -> Option<Victim> {
-        if self.replicas.oldest(lane, ListName::Ready) == NONE {
+        if self.stored.replicas.oldest(lane, ListName::Ready) == NONE {
             return None;
         }
         self.sort_out_groups(lane);
         let due = self.due(lane, need);
-        let lists = self.replicas.lists(lane)?;
+        let lists = self.stored.replicas.lists(lane)?;
         self.oldest_in(lists, ListName::Ready, due, need.is_put())
     }
 
@@ -138,7 +138,12 @@ impl KeyShard {
             need.is_put() && kept.is_none_or(|(victim, _)| self.is_fresh(victim.replica));
         let least = if break_probes { self.two_least(lane, due, true) } else { kept };
         if need.is_put() {
-            let begin = |(_, lists)| VictimRun { call: self.calls, lane, lists, break_probes };
+            let begin = |(_, lists)| VictimRun {
+                call: self.stored.clock.call(),
+                lane,
+                lists,
+                break_probes,
+            };
             self.victims = least.map(begin);
         }
         least.map(|(victim, _)| victim).or_else(|| self.pinned_victim(lane, due, need))
@@ -146,17 +151,17 @@ impl KeyShard {
 
     /// Whether a replica was touched a moment ago.
     fn is_fresh(&self, replica: u32) -> bool {
-        let object = &self.keys[self.replicas[replica].object];
-        self.groups.touched(object).stamp >= self.settled()
+        let object = &self.stored.keys[self.stored.replicas[replica].object];
+        self.stored.groups.touched(object).stamp >= self.settled()
     }
 
     /// The next victim of a lane for a put, if it is known without a look at all lists: the least
     /// of the two that were least when this call looked at all.
     fn next_of_run(&self, lane: TenantLane, need: EvictionReason) -> Option<Victim> {
-        let run = self
-            .victims
-            .filter(|run| need.is_put() && (run.call, run.lane) == (self.calls, lane))?;
-        let lists = self.replicas.lists(lane)?;
+        let run = self.victims.filter(|run| {
+            need.is_put() && (run.call, run.lane) == (self.stored.clock.call(), lane)
+        })?;
+        let lists = self.stored.replicas.lists(lane)?;
         let oldest = |list| self.oldest_in(lists, list, u64::MAX, run.break_probes);
         let victim = oldest(run.lists.list)?;
         let goes_first = match run.lists.second {
@@ -169,7 +174,7 @@ impl KeyShard {
 
     /// Classes with replicas whose last lease was a reader's.
     fn read_classes(&self, lane: TenantLane) -> impl Iterator<Item = Class> + use<> {
-        let lists = self.replicas.lists(lane).map(|lists| lists.filled(PLAIN_READ));
+        let lists = self.stored.replicas.lists(lane).map(|lists| lists.filled(PLAIN_READ));
         lists.into_iter().flatten().filter_map(|list| match list {
             ListName::Evictable(class, _) => Some(class),
             _ => None,
@@ -189,17 +194,17 @@ impl KeyShard {
 
     /// Stamp that everything has that was touched a moment ago, or a later one.
     fn settled(&self) -> u64 {
-        self.clock.stamp_before(self.now_ms.saturating_sub(FRESH_MS))
+        self.stored.clock.stamp_before(self.stored.clock.now_ms().saturating_sub(FRESH_MS))
     }
 
     /// Stamp of the oldest object that a reader holds, as far as the ends of the lists tell.
     fn oldest_read(&self, lane: TenantLane) -> Option<u64> {
-        let lists = self.replicas.lists(lane)?;
+        let lists = self.stored.replicas.lists(lane)?;
         let held = lists.filled(PLAIN_READ).filter_map(|list| {
             let replica = lists.oldest(list);
-            let object = self.keys.get(self.replicas.get(replica)?.object)?;
-            let touched = self.groups.touched(object);
-            (touched.read_end_ms > self.now_ms).then_some(touched.stamp)
+            let object = self.stored.keys.get(self.stored.replicas.get(replica)?.object)?;
+            let touched = self.stored.groups.touched(object);
+            (touched.read_end_ms > self.stored.clock.now_ms()).then_some(touched.stamp)
         });
         held.min()
     }
@@ -212,7 +217,7 @@ impl KeyShard {
         due: u64,
         break_probes: bool,
     ) -> Option<(Victim, LeastLists)> {
-        let lists = self.replicas.lists(lane)?;
+        let lists = self.stored.replicas.lists(lane)?;
         let (mut least, mut second) = (None, None);
         for list in lists.filled(PLAIN) {
             let Some(found) = self.oldest_in(lists, list, due, break_probes) else {
@@ -238,7 +243,7 @@ impl KeyShard {
             return None;
         }
         self.sort_out_readers(lane, Class::Pinned);
-        let lists = self.replicas.lists(lane)?;
+        let lists = self.stored.replicas.lists(lane)?;
         self.oldest_of(lists, Class::Pinned, due, false).or_else(|| {
             need.is_put().then(|| self.oldest_of(lists, Class::Pinned, due, true)).flatten()
         })
@@ -250,9 +255,9 @@ impl KeyShard {
         let Some(victim) = self.victim(segment, need) else {
             return 0;
         };
-        let object = &self.keys[self.replicas[victim.replica].object];
-        let stamp = self.groups.touched(object).stamp;
-        let idle_ms = self.clock.idle_ms(stamp, self.now_ms);
+        let object = &self.stored.keys[self.stored.replicas[victim.replica].object];
+        let stamp = self.stored.groups.touched(object).stamp;
+        let idle_ms = self.stored.clock.idle_ms(stamp);
         idle_ms.saturating_mul(weight(victim.class))
     }
 
@@ -281,10 +286,10 @@ impl KeyShard {
         break_probes: bool,
     ) -> Option<Victim> {
         let replica = lists.oldest(list);
-        let object = self.keys.get(self.replicas.get(replica)?.object)?;
-        let touched = self.groups.touched(object);
-        let probed = touched.probe_end_ms > self.now_ms;
-        let is_held = touched.read_end_ms > self.now_ms || touched.stamp >= due;
+        let object = self.stored.keys.get(self.stored.replicas.get(replica)?.object)?;
+        let touched = self.stored.groups.touched(object);
+        let probed = touched.probe_end_ms > self.stored.clock.now_ms();
+        let is_held = touched.read_end_ms > self.stored.clock.now_ms() || touched.stamp >= due;
         if is_held || (probed && !break_probes) || self.is_held_elsewhere(object.group) {
             return None;
         }
@@ -293,7 +298,7 @@ impl KeyShard {
             _ => READY_CLASS,
         };
         let rank = u8::from(probed) + 2 * u8::from(class == Class::Pinned);
-        let age = self.clock.since(touched.stamp);
+        let age = self.stored.clock.since(touched.stamp);
         let worth = match class {
             Class::Plain(kind) => self.policy.worth(kind, age),
             Class::Pinned => u64::MAX - age,
@@ -318,7 +323,7 @@ impl KeyShard {
 
     /// Bytes of a lane that may be evicted, as far as they are needed beside others for `bytes`.
     pub(super) fn evictable_bytes(&self, lane: TenantLane, bytes: u64, others: u64) -> u64 {
-        let Some(lists) = self.replicas.lists(lane) else {
+        let Some(lists) = self.stored.replicas.lists(lane) else {
             return 0;
         };
         let mut evictable_bytes = 0;
@@ -329,9 +334,10 @@ impl KeyShard {
             }
             let mut id = lists.oldest(list);
             while others + evictable_bytes < bytes && id != NONE {
-                let replica = &self.replicas[id];
-                let object = &self.keys[replica.object];
-                let is_read = self.groups.touched(object).read_end_ms > self.now_ms;
+                let replica = &self.stored.replicas[id];
+                let object = &self.stored.keys[replica.object];
+                let is_read =
+                    self.stored.groups.touched(object).read_end_ms > self.stored.clock.now_ms();
                 let is_first = matches!(list, ListName::Ready | ListName::Extra);
                 let is_kept = saves_first && !is_first && self.is_disk_wanted(id);
                 if is_read || is_kept {
@@ -350,26 +356,26 @@ impl KeyShard {
         let classes = Class::plain().chain(pinned);
         let phases = [LeasePhase::Free, LeasePhase::Probed, LeasePhase::Read];
         let others = classes.flat_map(move |class| phases.map(|it| ListName::Evictable(class, it)));
-        let extra = (self.extras > 0).then_some(ListName::Extra);
+        let extra = (self.stored.extras > 0).then_some(ListName::Extra);
         extra.into_iter().chain([ListName::Ready]).chain(others)
     }
 
     /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard
     /// keeps the group.
     fn bytes_behind(&self, id: u32) -> u64 {
-        let replica = &self.replicas[id];
-        let group = self.groups.get(self.keys[replica.object].group);
+        let replica = &self.stored.replicas[id];
+        let group = self.stored.groups.get(self.stored.keys[replica.object].group);
         let Some(group) = group.filter(|_| !replica.is_extra()) else {
             return replica.extent().bytes;
         };
-        match group.may_go(self.now_ms) {
+        match group.may_go(self.stored.clock.now_ms()) {
             true => group.bytes_in(replica.segment),
             false => 0,
         }
     }
 
     pub(super) fn is_held_elsewhere(&self, group: u32) -> bool {
-        let group = self.groups.get(group);
+        let group = self.stored.groups.get(group);
         group.is_some_and(|group| group.is_held_elsewhere())
     }
 
@@ -381,44 +387,35 @@ impl KeyShard {
         }
         for list in ListName::evictable() {
             for _ in 0..GROUP_STEPS_MAX {
-                let replica = self.replicas.get(self.replicas.oldest(lane, list));
-                let object = replica.and_then(|it| self.keys.get(it.object));
+                let replica = self.stored.replicas.get(self.stored.replicas.oldest(lane, list));
+                let object = replica.and_then(|it| self.stored.keys.get(it.object));
                 let group = object.map_or(NONE, |it| it.group);
-                let part = self.groups.get(group);
+                let part = self.stored.groups.get(group);
                 if !part.is_some_and(|it| it.is_outdated() || it.is_held_elsewhere()) {
                     break;
                 }
-                self.look_again(group);
+                self.stored.look_again(group);
             }
-        }
-    }
-
-    /// Notes what other shards have changed about a group. That was a touch, so the group becomes
-    /// the newest.
-    pub(super) fn look_again(&mut self, group: u32) {
-        if let Some(part) = self.groups.get_mut(group) {
-            part.update(|_| ());
-            self.clock.touch();
-            self.relink_group(group);
         }
     }
 
     /// Moves replicas whose read lease has ended but whose probe lease runs out of the way of those
     /// behind them.
     fn sort_out_readers(&mut self, lane: TenantLane, class: Class) {
-        let now_ms = self.now_ms;
+        let now_ms = self.stored.clock.now_ms();
         for _ in 0..VICTIM_STEPS_MAX {
-            let id = self.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
+            let id =
+                self.stored.replicas.oldest(lane, ListName::Evictable(class, LeasePhase::Read));
             if id == NONE {
                 return;
             }
-            let object = &self.keys[self.replicas[id].object];
-            let touched = self.groups.touched(object);
+            let object = &self.stored.keys[self.stored.replicas[id].object];
+            let touched = self.stored.groups.touched(object);
             if touched.read_end_ms > now_ms || touched.probe_end_ms <= now_ms {
                 return;
             }
             let probed = ListName::Evictable(class, LeasePhase::Probed);
-            self.replicas.relink(id, probed);
+            self.stored.replicas.relink(id, probed);
         }
     }
 }

@@ -15,17 +15,7 @@ impl KeyShard {
             _ => 0,
         };
         let missing = usize::from(self.rebuild.wanted(object));
-        self.kept_replicas(object).max(lost).max(missing)
-    }
-
-    /// Replicas of an object in memory that were not made for heat alone.
-    fn kept_replicas(&self, object: u32) -> usize {
-        let complete = self.replicas.chain(self.keys[object].first);
-        let fits = |id: &u32| {
-            let replica = &self.replicas[*id];
-            !replica.is_on_disk() && !replica.is_extra() && replica.part().is_none()
-        };
-        complete.filter(fits).count()
+        self.stored.kept_replicas(object).max(lost).max(missing)
     }
 
     /// An object was to have so many replicas: their owners hear of it if that has changed.
@@ -37,14 +27,14 @@ impl KeyShard {
 
     /// An announced object was to have so many replicas: the others may still be announced.
     pub(super) fn note_announced_replicas(&mut self, object: u32, replicas: u8) {
-        self.rebuild.note_wanted(object, replicas, self.kept_replicas(object));
+        self.rebuild.note_wanted(object, replicas, self.stored.kept_replicas(object));
     }
 
     /// The objects whose owners have not announced all replicas in time are to have them again;
     /// returns what is left of the budget.
     pub(super) fn miss_unannounced(&mut self, mut budget: usize) -> usize {
         while budget > 0
-            && let Some((object, wanted)) = self.rebuild.take_missing(self.now_ms)
+            && let Some((object, wanted)) = self.rebuild.take_missing(self.stored.clock.now_ms())
         {
             budget -= 1;
             if self.settings.repairs {

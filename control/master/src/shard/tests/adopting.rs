@@ -141,11 +141,11 @@ fn pins_groups_and_owners_survive() {
     let soft = Record { flags: Record::SOFT_PIN, group: b"g", ..record("soft", EXTENT_BYTES) };
     assert_eq!(announce(&mut stage, 0, &[hard, soft], &[]), 2);
     end(&mut stage, 0);
-    let object = |stage: &mut Stage, key: &str| stage.shard.find(key.as_bytes()).unwrap();
+    let object = |stage: &mut Stage, key: &str| stage.shard.stored.find(key.as_bytes()).unwrap();
     let (hard, soft) = (object(&mut stage, "hard"), object(&mut stage, "soft"));
-    let keys = &stage.shard.keys;
+    let keys = &stage.shard.stored.keys;
     assert!(keys[hard].flags.has(Flags::HARD_PIN) && keys[soft].flags.has(Flags::SOFT_PIN));
-    assert_eq!(stage.shard.groups.name(keys[hard].group), Some("g"));
+    assert_eq!(stage.shard.stored.groups.name(keys[hard].group), Some("g"));
     assert_eq!(keys[hard].group, keys[soft].group);
     assert_eq!(keys[hard].owner, WRITER);
 }

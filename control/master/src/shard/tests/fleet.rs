@@ -250,7 +250,8 @@ impl Fleet {
         for (&segment, &bytes) in &self.bytes_of_segment {
             let mut extents: Vec<Extent> = Vec::new();
             for shard in &self.shards {
-                let replicas = (0..shard.replicas.bound()).filter_map(|id| shard.replicas.get(id));
+                let replicas = (0..shard.stored.replicas.bound())
+                    .filter_map(|id| shard.stored.replicas.get(id));
                 let replicas = replicas.filter(|replica| replica.segment == segment);
                 extents.extend(replicas.map(crate::replica::Replica::extent));
                 let quarantined =

@@ -109,14 +109,14 @@ fn kept_of(record: &Record<'_>) -> Kept {
 
 fn complete_in(shard: &KeyShard, segment: u32) -> BTreeMap<u64, Kept> {
     let mut complete = BTreeMap::new();
-    for (number, object) in shard.keys.iter() {
+    for (number, object) in shard.stored.keys.iter() {
         let flags = [(Flags::HARD_PIN, Record::HARD_PIN), (Flags::SOFT_PIN, Record::SOFT_PIN)];
         let flags = flags.iter().filter(|(own, _)| object.flags.has(*own));
         let replicas = Record::flags_of_replicas(shard.wanted_replicas(number));
         let flags = flags.fold(replicas, |all, (_, wire)| all | wire);
-        let group = shard.groups.name(object.group).unwrap_or_default().as_bytes().to_vec();
-        for id in shard.replicas.chain(object.first) {
-            let replica = &shard.replicas[id];
+        let group = shard.stored.groups.name(object.group).unwrap_or_default().as_bytes().to_vec();
+        for id in shard.stored.replicas.chain(object.first) {
+            let replica = &shard.stored.replicas[id];
             if replica.segment == segment {
                 let (bytes, key) = (replica.payload_bytes, object.key().to_vec());
                 let it = (replica.offset, bytes, object.checksum, object.owner, flags, key);

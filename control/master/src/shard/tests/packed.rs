@@ -26,7 +26,7 @@ fn with_packed(keys: &[&str]) -> Stage {
 }
 
 fn is_packed(stage: &Stage, key: &str) -> bool {
-    stage.shard.keys.find(key.as_bytes()).and_then(Slot::as_packed).is_some()
+    stage.shard.stored.keys.find(key.as_bytes()).and_then(Slot::as_packed).is_some()
 }
 
 fn listed(stage: &Stage) -> BTreeMap<Vec<u8>, Media> {
@@ -51,16 +51,16 @@ fn what_is_evicted_and_lies_on_a_disk_is_packed_with_all_that_is_known_of_it() {
         assert_eq!(stage.end_demotion(&task, 0, address(1)), 0);
     }
     let before = stage.peek("kept").pop().unwrap();
-    let object = stage.shard.find(b"kept").unwrap();
-    let kind = stage.shard.keys[object].kind();
+    let object = stage.shard.stored.find(b"kept").unwrap();
+    let kind = stage.shard.stored.keys[object].kind();
     assert_eq!(stage.put("other"), 0);
     stage.tick();
     assert!(is_packed(&stage, "kept"));
     assert_eq!(stage.peek("kept"), [before]);
     assert_eq!(stage.shard.size(b"kept"), Ok(PAYLOAD_BYTES));
-    let object = stage.shard.find(b"kept").unwrap();
+    let object = stage.shard.stored.find(b"kept").unwrap();
     stage.shard.check();
-    let record = &stage.shard.keys[object];
+    let record = &stage.shard.stored.keys[object];
     assert_eq!((record.owner, record.checksum, record.kind()), (WRITER, 1, kind));
     assert!(record.flags.has(Flags::HIT));
     assert_eq!(stage.end("kept"), 0, "its put may be ended again");
@@ -110,8 +110,8 @@ fn a_key_that_comes_twice_in_a_batch_is_read_twice() {
     stage.shard.get_replicas(stage.now_ms, &keys, &mut stage.replicas);
     stage.shard.check();
     assert_eq!(stage.replicas.status, [0, code(Status::ObjectNotFound), 0]);
-    let object = stage.shard.find(b"a").unwrap();
-    assert_eq!(stage.shard.keys[object].readers(), 2);
+    let object = stage.shard.stored.find(b"a").unwrap();
+    assert_eq!(stage.shard.stored.keys[object].readers(), 2);
 }
 
 #[test]

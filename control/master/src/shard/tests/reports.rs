@@ -51,19 +51,20 @@ impl Consumer {
                 }
             }
         }
-        let complete = shard.keys.iter().filter(|(_, object)| object.first != NONE);
-        let complete = complete.filter(|(id, object)| !shard.was_never_whole(*id, object.first));
+        let complete = shard.stored.keys.iter().filter(|(_, object)| object.first != NONE);
+        let complete =
+            complete.filter(|(id, object)| !shard.stored.was_never_whole(*id, object.first));
         let there = complete.flat_map(|(id, object)| {
-            let bytes = shard.bytes_of_object(id, object.first);
-            let group = shard.groups.name(object.group);
+            let bytes = shard.stored.bytes_of_object(id, object.first);
+            let group = shard.stored.groups.name(object.group);
             let group: Option<Box<[u8]>> = group.map(|name| name.as_bytes().into());
-            let media = shard.media_of(object.first);
+            let media = shard.stored.replicas.media(object.first);
             media.iter().map(move |medium| {
                 let key: Box<[u8]> = object.key().into();
                 ((key, medium), (bytes, group.clone()))
             })
         });
-        let packed = shard.keys.packed();
+        let packed = shard.stored.keys.packed();
         let packed = packed.iter().map(|(place, record)| {
             let key: Box<[u8]> = record.key().into();
             ((key, Medium::Disk), (packed.copy(place).payload_bytes, None))

@@ -32,8 +32,11 @@ impl Model {
                 );
                 assert_ne!(task.source.segment, task.target.segment);
                 let shard = &self.stage.shard;
-                let under_way =
-                    shard.keys.find(&task.key).and_then(|it| shard.relocation.of(it.as_object()?));
+                let under_way = shard
+                    .stored
+                    .keys
+                    .find(&task.key)
+                    .and_then(|it| shard.relocation.of(it.as_object()?));
                 let is_repair = under_way.is_some_and(|it| it.purpose.is_of_wish());
                 self.copying.push(Copying { task, claim, is_repair });
             }

@@ -18,29 +18,29 @@ impl GivenBack {
     }
 
     /// The part that all names of a life of the master have in common.
-    pub(super) fn life(&self) -> u64 {
+    pub(crate) fn life(&self) -> u64 {
         self.lease >> LIFE_BIT & LIFE_MASK
     }
 
-    pub(super) fn object(&self) -> u32 {
+    pub(crate) fn object(&self) -> u32 {
         self.lease as u32
     }
 
-    pub(super) fn term(&self) -> u8 {
+    pub(crate) fn term(&self) -> u8 {
         (self.lease >> TERM_BIT) as u8
     }
 }
 
 /// The name of a lease on an object in one of its terms, as a shard grants it in a life of the
 /// master that is known by a random number.
-pub(super) fn lease_name(shard: usize, life: u64, term: u8, object: u32) -> u64 {
+pub(crate) fn lease_name(shard: usize, life: u64, term: u8, object: u32) -> u64 {
     let shard = shard as u64 + 1;
     debug_assert!(shard >> (u64::BITS - SHARD_BIT) == 0, "few shards");
     shard << SHARD_BIT | life_of(life) << LIFE_BIT | u64::from(term) << TERM_BIT | u64::from(object)
 }
 
 /// What names have of a life's random number.
-pub(super) fn life_of(random: u64) -> u64 {
+pub(crate) fn life_of(random: u64) -> u64 {
     random & LIFE_MASK
 }
 
