@@ -19,10 +19,8 @@ mod gather_space;
 mod give_back;
 mod hot;
 mod inspect;
-mod inspected_key;
 mod key_report;
 mod lend;
-mod listed_key;
 mod mount;
 mod move_task;
 mod notes;
@@ -62,10 +60,10 @@ mod tests;
 
 pub use crate::demotion_task::{AnnouncedCopy, DemotionTask, EndedDemotions};
 pub use crate::given_back::GivenBack;
+pub use crate::inspected_key::{InspectedKey, InspectedObject, InspectedReplica};
+pub use crate::listed_key::ListedKey;
 pub use crate::loan::{Need, SpaceLoan};
 pub use announcement::Announcement;
-pub use inspected_key::{InspectedKey, InspectedObject, InspectedReplica};
-pub use listed_key::ListedKey;
 pub use move_task::{EndedMoves, MoveTask};
 
 pub use put_start::{Effort, PutStart};
@@ -88,6 +86,7 @@ use crate::leaving::LeavingClient;
 use crate::outbox::Outbox;
 use crate::pending::PendingPuts;
 use crate::policy::EvictionPolicy;
+use crate::read_view::ReadView;
 use crate::rebuild::Rebuild;
 use crate::relocation::Relocation;
 use crate::removals::Removals;
@@ -256,6 +255,11 @@ impl KeyShard {
         })
     }
 
+    /// What can be read now.
+    fn view(&self) -> ReadView<'_> {
+        ReadView { stored: &self.stored, space: &self.space }
+    }
+
     /// Starts a call: time never goes back.
     fn begin(&mut self, now_ms: u64) {
         self.stored.clock.begin_call(now_ms);
@@ -263,14 +267,5 @@ impl KeyShard {
             self.drop_partial();
         }
         self.drop_retired();
-    }
-
-    /// Whether an object has a complete replica that can be read.
-    fn is_complete(&self, object: u32) -> bool {
-        let first = self.stored.keys[object].first;
-        if self.stored.replicas.get(first).is_some_and(|replica| replica.part().is_some()) {
-            return self.is_whole(object);
-        }
-        self.stored.replicas.chain(first).any(|id| self.is_readable(id))
     }
 }

@@ -29,14 +29,14 @@ impl KeyShard {
         if self.settings.offload.is_none() {
             return DiskWish::None;
         }
-        if !self.lies_only_there(id) {
+        if !self.view().lies_only_there(id) {
             return DiskWish::None;
         }
         let replica = &self.stored.replicas[id];
         let bytes = replica.extent().bytes;
         let (mut best, mut refused, mut has_void) = (None, None, false);
         let hash = self.stored.keys[replica.object].hash();
-        for (disk, share) in self.space.disks_for(self.carrier_of(id), bytes) {
+        for (disk, share) in self.space.disks_for(self.view().carrier_of(id), bytes) {
             if self.tombstones.is_void(disk, hash, replica.generation) {
                 // What its owner makes void would be this copy, too.
                 has_void = true;
@@ -58,7 +58,7 @@ impl KeyShard {
             (Some((_, disk)), _) => DiskWish::To(disk),
             _ if has_void
                 || self.space.has_disk_soon(
-                    self.carrier_of(id),
+                    self.view().carrier_of(id),
                     bytes,
                     self.stored.clock.now_ms(),
                 ) =>
@@ -68,18 +68,6 @@ impl KeyShard {
             (None, Some(level)) => DiskWish::Refused(level),
             (None, None) => DiskWish::None,
         }
-    }
-
-    /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else.
-    pub(super) fn lies_only_there(&self, id: u32) -> bool {
-        let replica = &self.stored.replicas[id];
-        let Some(record) =
-            self.stored.keys.get(replica.object).filter(|_| replica.part().is_none())
-        else {
-            return false;
-        };
-        let mut others = self.stored.replicas.chain(record.first).filter(|other| *other != id);
-        !others.any(|other| self.is_readable(other))
     }
 
     fn disk_worth(&self, id: u32) -> DiskWorth {
@@ -113,12 +101,12 @@ impl KeyShard {
     /// Whether a replica that goes without a copy is the last one, and an owner of memory in which
     /// its object lies has a disk.
     pub(super) fn is_unsaved(&self, id: u32) -> bool {
-        let is_last = self.stored.replicas[id].part().is_some() || self.lies_only_there(id);
+        let is_last = self.stored.replicas[id].part().is_some() || self.view().lies_only_there(id);
         let mut all =
             self.stored.replicas.chain(self.stored.keys[self.stored.replicas[id].object].first);
         self.settings.offload.is_some()
             && is_last
-            && all.any(|it| self.space.has_disk(self.carrier_of(it)))
+            && all.any(|it| self.space.has_disk(self.view().carrier_of(it)))
     }
 
     /// A demotion came to nothing, and nothing of it was written.

@@ -91,7 +91,7 @@ impl KeyShard {
         let replica = &self.stored.replicas[source];
         let (object, payload_bytes) = (replica.object, replica.payload_bytes);
         debug_assert!(self.relocation.of(object).is_none(), "one move per object");
-        let client = self.carrier_of(source);
+        let client = self.view().carrier_of(source);
         let lane = TenantLane { segment, tenant: self.payer_of(object) };
         let target = self.stored.replicas.make(lane, extent, payload_bytes);
         self.stored.replicas.set_part(target, self.stored.replicas[source].part());
@@ -108,11 +108,6 @@ impl KeyShard {
         };
         self.relocation.begin(object, under_way);
         client
-    }
-
-    /// Who copies a replica: the owner of its segment.
-    pub(super) fn carrier_of(&self, replica: u32) -> u128 {
-        self.space.get(self.stored.replicas[replica].segment).map_or(0, |share| share.spec.client)
     }
 
     /// When a move that is handed out now must have ended.

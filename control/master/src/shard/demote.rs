@@ -112,7 +112,7 @@ impl KeyShard {
         let object = replica.object;
         debug_assert!(!self.stored.keys[object].flags.has(Flags::DEMOTING), "one at a time");
         let deadline_ms = self.stored.clock.now_ms().saturating_add(DEMOTION_WAIT_MS);
-        let waiting = Demotion::waiting(self.carrier_of(id), disk, id, deadline_ms);
+        let waiting = Demotion::waiting(self.view().carrier_of(id), disk, id, deadline_ms);
         let (lane, generation) = (replica.lane(), replica.generation);
         let bytes = replica.extent().bytes;
         self.stored.keys[object].flags.set(Flags::DEMOTING, true);
@@ -121,7 +121,7 @@ impl KeyShard {
         self.stored.relink(object, list);
         let stamp = self.stored.groups.touched(&self.stored.keys[object]).stamp;
         self.space.count_coming(disk, bytes as i64);
-        self.space.count_turn(self.carrier_of(id), disk, bytes);
+        self.space.count_turn(self.view().carrier_of(id), disk, bytes);
         if let Some(budgets) = &mut self.budgets {
             budgets.take(self.space.disk_id(disk), bytes);
         }

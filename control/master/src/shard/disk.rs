@@ -19,15 +19,6 @@ use super::KeyShard;
 use super::put_end::code;
 
 impl KeyShard {
-    /// Whether a complete replica can be read.
-    pub(super) fn is_readable(&self, id: u32) -> bool {
-        let replica = &self.stored.replicas[id];
-        match replica.is_on_disk() {
-            true => self.space.has_address(replica.segment, replica.address()),
-            false => self.space.is_readable(replica.segment),
-        }
-    }
-
     /// Ends demotions: a copy that was written joins the replicas of its object, if that is still
     /// the one it was made of. One status per key.
     ///
@@ -98,7 +89,10 @@ impl KeyShard {
 
     fn stale_of(&mut self, hash: u64, key: &[u8]) -> Option<u32> {
         let object = self.stored.find_hashed(hash, key)?;
-        self.stored.replicas.chain(self.stored.keys[object].first).find(|id| !self.is_readable(*id))
+        self.stored
+            .replicas
+            .chain(self.stored.keys[object].first)
+            .find(|id| !self.view().is_readable(*id))
     }
 
     fn link_copy(
@@ -131,7 +125,7 @@ impl KeyShard {
         let replica = &self.stored.replicas[id];
         let (disk, generation) = (replica.segment, replica.generation);
         let hash = self.stored.keys.get(replica.object).map_or(0, |record| record.hash());
-        let is_there = self.is_readable(id);
+        let is_there = self.view().is_readable(id);
         self.space.count_copy(disk, -(replica.payload_bytes as i64));
         self.stored.replicas.unlink(id);
         self.stored.replicas.remove(id);
@@ -323,7 +317,7 @@ impl KeyShard {
     pub(super) fn forget_recycled(&mut self, mut budget: usize) -> usize {
         for disk in self.space.disks().to_vec() {
             while budget > 0
-                && let Some(recycled) = self.recycled_in(disk)
+                && let Some(recycled) = self.view().recycled_in(disk)
             {
                 self.forget_recycled_copy(recycled);
                 budget -= 1;
@@ -331,14 +325,6 @@ impl KeyShard {
             budget = self.forget_packed(disk, budget);
         }
         budget
-    }
-
-    /// A copy on a disk whose place in the log has been used again, of those that are not packed.
-    fn recycled_in(&self, disk: u32) -> Option<u32> {
-        let first = self.stored.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
-        let is_there = |id: &u32| *id != NONE;
-        let oldest = [first, self.stored.replicas.oldest_late(disk)].into_iter().filter(is_there);
-        oldest.into_iter().find(|id| !self.is_readable(*id))
     }
 
     pub(super) fn forget_recycled_copy(&mut self, id: u32) {

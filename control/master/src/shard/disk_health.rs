@@ -84,7 +84,7 @@ impl KeyShard {
                 self.stored.replicas[next].generation,
             );
             let is_void = self.tombstones.is_void(disk, hash, generation);
-            (self.lies_only_there(next) && !is_void).then_some(next)
+            (self.view().lies_only_there(next) && !is_void).then_some(next)
         })
     }
 }

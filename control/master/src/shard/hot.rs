@@ -32,7 +32,7 @@ impl KeyShard {
             self.counters.heat.paused += 1;
             return;
         }
-        let there = self.in_memory(object);
+        let there = self.view().in_memory(object);
         let is_busy = self.relocation.of(object).is_some()
             || self.stored.keys[object].flags.has(Flags::PENDING);
         // What lies on a disk alone is promoted first, and what lies in parts is read from several

@@ -5,7 +5,6 @@
 //! unpacks it, so that all else need not know of them.
 
 use crate::demotion_task::AnnouncedCopy;
-use crate::index::Slot;
 use crate::limits::{PACK_AGAIN_MS, PACK_REFUSED_MS};
 use crate::object::Flags;
 use crate::packed::DiskCopy;
@@ -23,20 +22,6 @@ impl KeyShard {
     /// Bytes of the packed records with their keys, and of the holes between them.
     pub fn packed_bytes(&self) -> usize {
         self.stored.keys.packed().used_bytes()
-    }
-
-    /// Whether what is kept of a key can be read.
-    pub(super) fn is_slot_complete(&self, slot: Slot) -> bool {
-        match (slot.as_object(), slot.as_packed()) {
-            (Some(object), _) => self.is_complete(object),
-            (None, Some(place)) => self.is_packed_readable(place),
-            (None, None) => false,
-        }
-    }
-
-    pub(super) fn is_packed_readable(&self, place: u32) -> bool {
-        let packed = self.stored.keys.packed();
-        self.space.has_address(packed.disk(place), packed.get(place).address())
     }
 
     /// Packs what lies on disks alone, and closes holes between records; leaves at least half of

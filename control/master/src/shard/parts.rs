@@ -6,7 +6,6 @@ use perigee_schemas::PartLayout;
 use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::limits::PARTS_MAX;
 
-use crate::columns::{ReplicaColumns, ReplicaState};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::placement::PutConfig;
 use crate::slab::NONE;
@@ -106,51 +105,10 @@ impl KeyShard {
         self.space.get(segment).is_some_and(|share| share.spec.keeps_parts)
     }
 
-    /// Whether a chain has a readable replica of each of so many parts.
-    pub(super) fn has_all_parts(&self, first: u32, parts: u8) -> bool {
-        let readable = self.stored.replicas.chain(first).filter(|id| self.is_readable(*id));
-        self.stored.replicas.are_all_parts(readable, parts)
-    }
-
-    /// Whether the complete replicas of an object, of which the first is one of a part, are all of
-    /// it.
-    pub(super) fn is_whole(&self, object: u32) -> bool {
-        let parts = self.stored.striped.get(object).map(|striped| striped.layout.parts());
-        parts.is_some_and(|parts| self.has_all_parts(self.stored.keys[object].first, parts))
-    }
-
-    /// Describes an object that lies in parts, of which locations from `first_location` on are the
-    /// readable ones; false if some part has none.
-    #[cold]
-    pub(super) fn describe_parts(
-        &self,
-        object: u32,
-        first_location: usize,
-        out: &mut ReplicaColumns,
-    ) -> bool {
-        let Some(striped) = self.stored.striped.get(object).filter(|_| self.is_whole(object))
-        else {
-            out.locations.truncate(first_location);
-            return false;
-        };
-        let found = &mut out.locations[first_location..];
-        found.sort_by_key(|location| location.part);
-        for location in found {
-            debug_assert_eq!(location.state, ReplicaState::Complete);
-            location.part_checksum = location.part.map_or(0, |part| striped.checksum_of(part));
-        }
-        out.push_found(
-            self.stored.keys[object].checksum,
-            striped.layout.payload_bytes,
-            first_location,
-        );
-        true
-    }
-
     /// Owners announce no more: what lacks a part never gets it.
     pub(super) fn drop_partial(&mut self) {
         for object in self.stored.striped.objects() {
-            if !self.is_whole(object) {
+            if !self.view().is_whole(object) {
                 self.drop_all_complete(object);
             }
         }

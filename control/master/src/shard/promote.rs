@@ -20,7 +20,7 @@ impl KeyShard {
             return;
         };
         let first = self.stored.keys[object].first;
-        if !self.stored.replicas[first].is_on_disk() || !self.is_readable(first) {
+        if !self.stored.replicas[first].is_on_disk() || !self.view().is_readable(first) {
             return;
         }
         if self.hits.note(self.stored.keys[object].hash()) < threshold {
@@ -64,7 +64,7 @@ impl KeyShard {
         debug_assert!(self.stored.replicas[first].is_on_disk(), "it lies on a disk alone");
         let is_busy = self.relocation.of(object).is_some()
             || self.stored.keys[object].flags.has(Flags::PENDING);
-        if is_busy || !self.is_readable(first) {
+        if is_busy || !self.view().is_readable(first) {
             return false;
         }
         if self.is_promoting_enough(queue_limit) {
@@ -116,7 +116,7 @@ impl KeyShard {
     /// Where a promoted copy may go: memory of the disk's owner, else any. What is above the
     /// watermark goes by eviction, which is cheap as long as disks have copies.
     fn with_room_for_promotion(&self, copy: u32) -> Vec<u32> {
-        let owner = self.carrier_of(copy);
+        let owner = self.view().carrier_of(copy);
         let most = self.promotion_watermark();
         let mut open = self.space.live().to_vec();
         open.retain(|segment| !self.space.is_above(*segment, most));

@@ -114,7 +114,7 @@ impl KeyShard {
     /// writer has no use for that now, but would have had.
     fn is_packed_again(&mut self, hash: u64, known: Slot) -> bool {
         let place = known.as_packed();
-        let Some(place) = place.filter(|place| self.is_packed_readable(*place)) else {
+        let Some(place) = place.filter(|place| self.view().is_packed_readable(*place)) else {
             return false;
         };
         let kind = self.stored.keys.packed().copy(place).kind;
@@ -124,7 +124,7 @@ impl KeyShard {
 
     /// Decides whether the key may be written, and clears an abandoned put away.
     fn make_way(&mut self, object: u32, group: &str, upsert: bool) -> Result<Pins, Status> {
-        let complete = self.is_complete(object);
+        let complete = self.view().is_complete(object);
         if complete && !upsert {
             // Its writer has no use for it now, but would have had.
             self.note_access(object, self.stored.kind_of(object), true);

@@ -114,7 +114,7 @@ impl KeyShard {
         let is_there = |id: u32| self.space.is_readable(self.stored.replicas[id].segment);
         let is_whole = match parts {
             0 => self.stored.replicas.chain(first).any(is_there),
-            parts => self.has_all_parts(first, parts),
+            parts => self.view().has_all_parts(first, parts),
         };
         if !is_whole {
             self.discard_pending(object, put.generation);

@@ -4,11 +4,9 @@
 
 use perigee_schemas::Status;
 
-use crate::columns::{ReplicaColumns, ReplicaState};
+use crate::columns::ReplicaColumns;
 use crate::index::Slot;
 use crate::limits::CONTINUED_KEYS_MIN;
-use crate::object::Flags;
-use crate::slab::NONE;
 use crate::touch::Touch;
 
 use super::KeyShard;
@@ -20,7 +18,7 @@ impl KeyShard {
         self.begin(now_ms);
         out.clear();
         let found = self.stored.keys.locate(keys, &self.stored.replicas);
-        let exists = |slot: &Slot| i32::from(self.is_slot_complete(*slot));
+        let exists = |slot: &Slot| i32::from(self.view().is_slot_complete(*slot));
         out.extend(found.iter().map(exists));
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         self.counters.total_checks += out.len() as u64;
@@ -74,7 +72,7 @@ impl KeyShard {
             self.unpack_found(keys, &mut found);
         }
         for slot in &found {
-            self.describe(*slot, out);
+            self.view().describe(*slot, out);
         }
         for (at, slot) in found.iter().enumerate().rev() {
             if out.status[at] != Status::Ok.code() {
@@ -98,7 +96,7 @@ impl KeyShard {
             }
             // The same key may come twice.
             let there = self.stored.keys.find_hashed(self.stored.keys.located()[at], keys[at]);
-            let there = there.filter(|there| self.is_slot_complete(*there));
+            let there = there.filter(|there| self.view().is_slot_complete(*there));
             let object = there.and_then(|there| self.stored.object_of(there));
             *slot = object.map_or(Slot::NONE, Slot::object);
         }
@@ -129,7 +127,7 @@ impl KeyShard {
     pub fn peek(&self, keys: &[&[u8]], out: &mut ReplicaColumns) {
         out.clear();
         for key in keys {
-            self.describe(self.stored.keys.find(key).unwrap_or(Slot::NONE), out);
+            self.view().describe(self.stored.keys.find(key).unwrap_or(Slot::NONE), out);
         }
     }
 
@@ -140,84 +138,24 @@ impl KeyShard {
     pub fn size(&self, key: &[u8]) -> Result<u64, Status> {
         let slot = self.stored.keys.find(key).ok_or(Status::ObjectNotFound)?;
         if let Some(place) = slot.as_packed() {
-            let is_there = self.is_packed_readable(place);
+            let is_there = self.view().is_packed_readable(place);
             let payload_bytes = self.stored.keys.packed().copy(place).payload_bytes;
             return is_there.then_some(payload_bytes).ok_or(Status::ObjectNotFound);
         }
         let object = slot.as_object().ok_or(Status::ObjectNotFound)?;
         let mut replicas = self.stored.replicas.chain(self.stored.keys[object].first);
-        let is_there = |id: &u32| self.is_readable(*id);
-        match replicas.find(is_there).filter(|_| self.is_complete(object)) {
+        let is_there = |id: &u32| self.view().is_readable(*id);
+        match replicas.find(is_there).filter(|_| self.view().is_complete(object)) {
             Some(id) => Ok(self.stored.bytes_of_object(object, id)),
-            None => Err(self.why_unreadable(object)),
+            None => Err(self.view().why_unreadable(object)),
         }
-    }
-
-    fn why_unreadable(&self, object: u32) -> Status {
-        match self.stored.keys.get(object) {
-            Some(record) if record.flags.has(Flags::PENDING) => Status::ReplicaIsNotReady,
-            _ => Status::ObjectNotFound,
-        }
-    }
-
-    fn describe(&self, slot: Slot, out: &mut ReplicaColumns) {
-        match slot.as_packed() {
-            None => self.describe_object(slot.as_object().unwrap_or(NONE), out),
-            Some(place) if self.is_packed_readable(place) => {
-                let (copy, first_location) =
-                    (self.stored.keys.packed().copy(place), out.locations.len());
-                out.locations.push(copy.location());
-                out.push_found(copy.checksum, copy.payload_bytes, first_location);
-            }
-            Some(_) => out.push_failure(Status::ObjectNotFound),
-        }
-    }
-
-    fn describe_object(&self, object: u32, out: &mut ReplicaColumns) {
-        let first_location = out.locations.len();
-        let first = self.stored.keys.get(object).map_or(NONE, |record| record.first);
-        for id in self.stored.replicas.chain(first) {
-            if self.is_readable(id) {
-                out.locations.push(self.stored.replicas[id].location(ReplicaState::Complete));
-            }
-        }
-        let is_found = match out.locations.get(first_location) {
-            None => false,
-            Some(found) if found.part.is_some() => self.describe_parts(object, first_location, out),
-            Some(found) => {
-                let payload_bytes = found.payload_bytes;
-                out.push_found(self.stored.keys[object].checksum, payload_bytes, first_location);
-                true
-            }
-        };
-        if !is_found {
-            out.push_failure(self.why_unreadable(object));
-        }
-    }
-
-    /// How many of the keys found lie on disks alone, and their bytes. What is in memory comes
-    /// first in a chain.
-    fn disk_hits(&self, out: &ReplicaColumns) -> (u64, u64) {
-        if self.space.disks().is_empty() {
-            return (0, 0);
-        }
-        let (mut hits, mut bytes, mut at) = (0, 0, 0);
-        for count in &out.location_count {
-            let first = out.locations[at..].first().filter(|_| *count > 0);
-            if let Some(first) = first.filter(|it| self.space.disks().contains(&it.segment)) {
-                hits += 1;
-                bytes += first.payload_bytes;
-            }
-            at += usize::from(*count);
-        }
-        (hits, bytes)
     }
 
     fn count_gets(&mut self, out: &ReplicaColumns) {
         let hits = out.status.iter().filter(|status| **status == Status::Ok.code()).count() as u64;
         self.counters.total_gets += out.status.len() as u64;
         self.counters.valid_gets += hits;
-        let (disk_hits, disk_hit_bytes) = self.disk_hits(out);
+        let (disk_hits, disk_hit_bytes) = self.view().disk_hits(out);
         self.counters.disk_hits += disk_hits;
         self.counters.disk_hit_bytes += disk_hit_bytes;
         self.counters.cache_hits += hits - disk_hits;

@@ -84,7 +84,8 @@ impl KeyShard {
     pub fn known(&self, keys: &[&[u8]], out: &mut Vec<i32>) {
         out.clear();
         out.extend(keys.iter().map(|key| {
-            let slot = self.stored.keys.find(key).filter(|slot| self.is_slot_complete(*slot));
+            let slot =
+                self.stored.keys.find(key).filter(|slot| self.view().is_slot_complete(*slot));
             slot.map_or(Status::ObjectNotFound, |_| Status::Ok).code()
         }));
     }
@@ -172,7 +173,7 @@ impl KeyShard {
         let tenant = self.charge_announced(record.key, extent_bytes(bytes));
         let lane = TenantLane { segment, tenant };
         let id = self.stored.replicas.adopt(lane, offset, bytes, record.generation);
-        let was_complete = self.is_complete(object);
+        let was_complete = self.view().is_complete(object);
         self.stored.replicas.set_part(id, record.part.map(|part| part.number));
         let stamp = self.stored.clock.touch();
         let known = &mut self.stored.keys[object];
@@ -200,7 +201,9 @@ impl KeyShard {
         self.stored.relink(object, list);
         match record.part {
             None => self.report_joined(object, id),
-            Some(_) if !was_complete && self.is_complete(object) => self.report_stored(object, id),
+            Some(_) if !was_complete && self.view().is_complete(object) => {
+                self.report_stored(object, id)
+            }
             Some(_) => {}
         }
     }

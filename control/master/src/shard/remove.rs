@@ -59,7 +59,7 @@ impl KeyShard {
         force: bool,
         cause: DepartureCause,
     ) -> Result<(), Status> {
-        let complete = self.is_complete(object);
+        let complete = self.view().is_complete(object);
         let Object { flags, .. } = self.stored.keys[object];
         if flags.has(Flags::PENDING) && !(force && complete) {
             return Err(Status::ReplicaIsNotReady);

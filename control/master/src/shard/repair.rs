@@ -33,7 +33,7 @@ impl KeyShard {
         let (mut before, mut stays) = (0, false);
         for other in in_memory {
             before += u32::from(!self.stored.replicas[other].is_extra());
-            stays |= other != id && self.is_readable(other);
+            stays |= other != id && self.view().is_readable(other);
         }
         if before < 2 || !stays {
             return;
@@ -77,7 +77,7 @@ impl KeyShard {
         let Some(cause) = self.wishes.cause(object) else {
             return;
         };
-        let there = self.in_memory(object);
+        let there = self.view().in_memory(object);
         let counted = there.iter().filter(|id| match cause {
             Cause::Loss => !self.stored.replicas[**id].is_extra(),
             Cause::Heat => true,
@@ -116,19 +116,12 @@ impl KeyShard {
         self.wishes.note_failure(object, self.stored.clock.now_ms(), Status::NoAvailableHandle);
     }
 
-    /// Replicas of an object in memory that can be read.
-    pub(super) fn in_memory(&self, object: u32) -> Vec<u32> {
-        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
-        let fits = |id: &u32| !self.stored.replicas[*id].is_on_disk() && self.is_readable(*id);
-        complete.filter(fits).collect()
-    }
-
     /// The replica to copy: another one after each failure, and none of an owner that has enough to
     /// do.
     fn source_of_repair(&self, object: u32, there: &[u32]) -> Option<u32> {
         let moves = self.relocation.moves();
         let is_idle =
-            |id: &u32| moves.wishes_of(self.carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
+            |id: &u32| moves.wishes_of(self.view().carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
         let first = self.wishes.failed(object) as usize % there.len();
         there[first..].iter().chain(&there[..first]).copied().find(is_idle)
     }

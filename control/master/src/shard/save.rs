@@ -96,7 +96,10 @@ impl KeyShard {
     fn last_demotion(&self, id: u32, client: u128) -> Option<LastDemotion> {
         let replica = self.stored.replicas.get(id)?;
         let (object, generation) = (replica.object, replica.generation);
-        if replica.is_on_disk() || self.carrier_of(id) != client || !self.is_readable(id) {
+        if replica.is_on_disk()
+            || self.view().carrier_of(id) != client
+            || !self.view().is_readable(id)
+        {
             return None;
         }
         let record = self.stored.keys.get(object).filter(|_| self.is_disk_wanted(id))?;

@@ -4,13 +4,11 @@
 
 use crate::departures::DepartureCause;
 use crate::index::Slot;
-use crate::key_event::Medium;
 use crate::limits::{SCAN_STEP_OBJECTS, SCAN_STEP_WORK};
+use crate::listed_key::ListedKey;
 use crate::pattern::Pattern;
-use crate::slab::NONE;
 
 use super::KeyShard;
-use super::listed_key::ListedKey;
 use super::scan_position::Scan;
 
 /// One step of a walk: what it has before it, and what is left of its budget.
@@ -127,31 +125,9 @@ impl KeyShard {
     ) {
         let mut walk = Step::new();
         while let Some(slot) = walk.next(self, scan, pattern) {
-            if self.is_slot_complete(slot) && !each(self.listed(slot)) {
+            if self.view().is_slot_complete(slot) && !each(self.view().listed(slot)) {
                 return;
             }
-        }
-    }
-
-    fn listed(&self, slot: Slot) -> ListedKey<'_> {
-        match slot.as_packed() {
-            Some(place) => ListedKey {
-                key: self.stored.keys.packed().get(place).key(),
-                payload_bytes: self.stored.keys.packed().copy(place).payload_bytes,
-                group: None,
-                media: [Medium::Disk].into_iter().collect(),
-            },
-            None => self.listed_object(slot.as_object().unwrap_or(NONE)),
-        }
-    }
-
-    fn listed_object(&self, object: u32) -> ListedKey<'_> {
-        let record = &self.stored.keys[object];
-        ListedKey {
-            key: record.key(),
-            payload_bytes: self.stored.bytes_of_object(object, record.first),
-            group: self.stored.groups.name(record.group),
-            media: self.stored.replicas.media(record.first),
         }
     }
 }

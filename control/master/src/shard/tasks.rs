@@ -36,7 +36,7 @@ impl KeyShard {
             status: Status::ObjectNotFound,
             reason: "There is no object of that key".to_owned(),
         })?;
-        if !self.is_complete(object) {
+        if !self.view().is_complete(object) {
             return Err(JobRefusal {
                 status: Status::ReplicaIsNotReady,
                 reason: "The object is still being written".to_owned(),
@@ -57,12 +57,12 @@ impl KeyShard {
             TaskAction::Move { source, .. } => Some(source.as_str()),
         };
         source.map_or(Ok(()), |source| self.check_owner(&self.named(source), source))?;
-        let replica = self.source_of(object, source, 0);
+        let replica = self.view().source_of(object, source, 0);
         let replica = replica.ok_or_else(|| {
             let source = source.unwrap_or_default();
             invalid(format!("No replica of the object lies in segment {source:?}"))
         })?;
-        Ok(self.carrier_of(replica))
+        Ok(self.view().carrier_of(replica))
     }
 
     /// Takes up a task under a random identity. If the object has changed since it was judged, a
@@ -127,7 +127,7 @@ impl KeyShard {
             let is_news = is_taken && !std::mem::replace(&mut task.was_taken, true);
             return is_news.then_some(TaskUpdate::Taken);
         }
-        if !self.is_complete(object) || !task.may_try(self.stored.clock.now_ms()) {
+        if !self.view().is_complete(object) || !task.may_try(self.stored.clock.now_ms()) {
             return None;
         }
         let (source, destination) = match self.next_of(task, object) {
@@ -157,7 +157,7 @@ impl KeyShard {
     fn may_copy(&self, source: u32, allowance: u32) -> bool {
         let moves = self.relocation.moves();
         moves.tasks() < allowance
-            && moves.tasks_of(self.carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
+            && moves.tasks_of(self.view().carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
     }
 
     /// The replica to copy for the next target of a task, and where to.
@@ -169,7 +169,7 @@ impl KeyShard {
         if self.stored.is_striped(object) {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
-        let source = self.source_of(object, task.source.as_deref(), task.failed());
+        let source = self.view().source_of(object, task.source.as_deref(), task.failed());
         let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
         let complete = self.stored.keys[object].first;
         let lies_in = |first: u32, segment: &u32| {
@@ -190,21 +190,6 @@ impl KeyShard {
             true => Err(TaskObstacle::Passing(Status::UnavailableInCurrentStatus)),
             false => Ok((source, Destination::Open(open))),
         }
-    }
-
-    /// The replica to copy: the one in the segment of that name, or any; another one after each
-    /// failure.
-    fn source_of(&self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
-        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
-        let fits = |id: &u32| {
-            let share = self.space.get(self.stored.replicas[*id].segment);
-            share.is_some_and(|share| {
-                share.is_memory() && segment.is_none_or(|name| share.spec.name == name)
-            })
-        };
-        let candidates: Vec<u32> = complete.filter(fits).collect();
-        let at = (failed as usize).checked_rem(candidates.len())?;
-        candidates.get(at).copied()
     }
 
     /// A target must be mounted and take objects.

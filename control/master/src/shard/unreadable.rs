@@ -2,7 +2,6 @@
 //! Invariant: only a copy that lies exactly where the reader looked is forgotten; what was written
 //! or moved since stays.
 
-use perigee_schemas::Identity;
 use perigee_schemas::master::UnreadableCopy;
 
 use crate::departures::DepartureCause;
@@ -18,20 +17,10 @@ impl KeyShard {
         self.begin(now_ms);
         for (key, named) in keys.iter().zip(copies) {
             let object = self.stored.find(key);
-            if let Some(id) = object.and_then(|object| self.copy_as_named(object, named)) {
+            if let Some(id) = object.and_then(|object| self.view().copy_as_named(object, named)) {
                 self.forget_copy(id);
             }
         }
-    }
-
-    fn copy_as_named(&self, object: u32, named: &UnreadableCopy) -> Option<u32> {
-        let disk = Identity::from_halves(named.segment_high(), named.segment_low());
-        self.stored.copy_of(object).filter(|id| {
-            let copy = &self.stored.replicas[*id];
-            let share = self.space.get(copy.segment);
-            (copy.generation, copy.offset) == (named.generation(), named.address())
-                && share.is_some_and(|share| share.spec.id == disk.0)
-        })
     }
 
     fn forget_copy(&mut self, id: u32) {

@@ -1,0 +1,129 @@
+//! What can be read: objects beside the segments where their replicas lie.
+//! Invariant: a replica can be read while its segment is mounted, and on a disk while the log has
+//! not used its place again; an object while it has such a replica, or one of each of its parts.
+
+mod describe;
+mod inspect;
+
+#[cfg(test)]
+mod tests;
+
+use perigee_schemas::Identity;
+use perigee_schemas::master::UnreadableCopy;
+
+use crate::index::Slot;
+use crate::list_name::ListName;
+use crate::slab::NONE;
+use crate::space::Space;
+use crate::stored::StoredObjects;
+use crate::tenant::TenantLane;
+
+#[derive(Clone, Copy)]
+pub(crate) struct ReadView<'a> {
+    pub(crate) stored: &'a StoredObjects,
+    pub(crate) space: &'a Space,
+}
+
+impl ReadView<'_> {
+    /// Whether a complete replica can be read.
+    pub(crate) fn is_readable(self, id: u32) -> bool {
+        let replica = &self.stored.replicas[id];
+        match replica.is_on_disk() {
+            true => self.space.has_address(replica.segment, replica.address()),
+            false => self.space.is_readable(replica.segment),
+        }
+    }
+
+    /// Whether an object has a complete replica that can be read.
+    pub(crate) fn is_complete(self, object: u32) -> bool {
+        let first = self.stored.keys[object].first;
+        if self.stored.replicas.get(first).is_some_and(|replica| replica.part().is_some()) {
+            return self.is_whole(object);
+        }
+        self.stored.replicas.chain(first).any(|id| self.is_readable(id))
+    }
+
+    /// Whether the complete replicas of an object, of which the first is one of a part, are all of
+    /// it.
+    pub(crate) fn is_whole(self, object: u32) -> bool {
+        let parts = self.stored.striped.get(object).map(|striped| striped.layout.parts());
+        parts.is_some_and(|parts| self.has_all_parts(self.stored.keys[object].first, parts))
+    }
+
+    /// Whether a chain has a readable replica of each of so many parts.
+    pub(crate) fn has_all_parts(self, first: u32, parts: u8) -> bool {
+        let readable = self.stored.replicas.chain(first).filter(|id| self.is_readable(*id));
+        self.stored.replicas.are_all_parts(readable, parts)
+    }
+
+    /// Whether what is kept of a key can be read.
+    pub(crate) fn is_slot_complete(self, slot: Slot) -> bool {
+        match (slot.as_object(), slot.as_packed()) {
+            (Some(object), _) => self.is_complete(object),
+            (None, Some(place)) => self.is_packed_readable(place),
+            (None, None) => false,
+        }
+    }
+
+    pub(crate) fn is_packed_readable(self, place: u32) -> bool {
+        let packed = self.stored.keys.packed();
+        self.space.has_address(packed.disk(place), packed.get(place).address())
+    }
+
+    /// Replicas of an object in memory that can be read.
+    pub(crate) fn in_memory(self, object: u32) -> Vec<u32> {
+        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
+        let fits = |id: &u32| !self.stored.replicas[*id].is_on_disk() && self.is_readable(*id);
+        complete.filter(fits).collect()
+    }
+
+    /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else.
+    pub(crate) fn lies_only_there(self, id: u32) -> bool {
+        let replica = &self.stored.replicas[id];
+        let Some(record) =
+            self.stored.keys.get(replica.object).filter(|_| replica.part().is_none())
+        else {
+            return false;
+        };
+        let mut others = self.stored.replicas.chain(record.first).filter(|other| *other != id);
+        !others.any(|other| self.is_readable(other))
+    }
+
+    /// Who copies a replica: the owner of its segment.
+    pub(crate) fn carrier_of(self, replica: u32) -> u128 {
+        self.space.get(self.stored.replicas[replica].segment).map_or(0, |share| share.spec.client)
+    }
+
+    /// A copy on a disk whose place in the log has been used again, of those that are not packed.
+    pub(crate) fn recycled_in(self, disk: u32) -> Option<u32> {
+        let first = self.stored.replicas.oldest(TenantLane::shared(disk), ListName::OnDisk);
+        let is_there = |id: &u32| *id != NONE;
+        let oldest = [first, self.stored.replicas.oldest_late(disk)].into_iter().filter(is_there);
+        oldest.into_iter().find(|id| !self.is_readable(*id))
+    }
+
+    pub(crate) fn copy_as_named(self, object: u32, named: &UnreadableCopy) -> Option<u32> {
+        let disk = Identity::from_halves(named.segment_high(), named.segment_low());
+        self.stored.copy_of(object).filter(|id| {
+            let copy = &self.stored.replicas[*id];
+            let share = self.space.get(copy.segment);
+            (copy.generation, copy.offset) == (named.generation(), named.address())
+                && share.is_some_and(|share| share.spec.id == disk.0)
+        })
+    }
+
+    /// The replica to copy: the one in the segment of that name, or any; another one after each
+    /// failure.
+    pub(crate) fn source_of(self, object: u32, segment: Option<&str>, failed: u32) -> Option<u32> {
+        let complete = self.stored.replicas.chain(self.stored.keys[object].first);
+        let fits = |id: &u32| {
+            let share = self.space.get(self.stored.replicas[*id].segment);
+            share.is_some_and(|share| {
+                share.is_memory() && segment.is_none_or(|name| share.spec.name == name)
+            })
+        };
+        let candidates: Vec<u32> = complete.filter(fits).collect();
+        let at = (failed as usize).checked_rem(candidates.len())?;
+        candidates.get(at).copied()
+    }
+}
