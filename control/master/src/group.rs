@@ -206,6 +206,12 @@ impl Groups {
         }
     }
 
+    /// Whether a member on another shard keeps a group.
+    pub(crate) fn is_held_elsewhere(&self, group: u32) -> bool {
+        let group = self.get(group);
+        group.is_some_and(|group| group.is_held_elsewhere())
+    }
+
     /// Decides that a group goes, unless a lease runs or a member cannot go, on whichever shard.
     /// The other shards drop their parts before they do anything else.
     pub(crate) fn retire(&self, id: u32, now_ms: u64) -> bool {

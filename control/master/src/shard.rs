@@ -78,6 +78,7 @@ use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
 use crate::demotion::Demotions;
 use crate::departures::Departures;
+use crate::eviction_order::EvictionOrder;
 use crate::group::GroupLedger;
 use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
@@ -85,7 +86,6 @@ use crate::key_events::KeyEventQueue;
 use crate::leaving::LeavingClient;
 use crate::outbox::Outbox;
 use crate::pending::PendingPuts;
-use crate::policy::EvictionPolicy;
 use crate::read_view::ReadView;
 use crate::rebuild::Rebuild;
 use crate::relocation::Relocation;
@@ -96,7 +96,6 @@ use crate::space::Space;
 use crate::stored::StoredObjects;
 use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
-use crate::victim_run::VictimRun;
 use crate::wishes::Wishes;
 use crate::write_budgets::WriteBudgets;
 
@@ -126,8 +125,7 @@ pub struct KeyShard {
     outbox: Outbox,
     rebuild: Rebuild,
     removals: Removals,
-    policy: Box<dyn EvictionPolicy>,
-    victims: Option<VictimRun>,
+    order: EvictionOrder,
     continued: Continued,
     /// What tenants may hold; all that fits if `None`.
     quotas: Option<Box<ShardAccounts>>,
@@ -165,8 +163,7 @@ impl KeyShard {
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),
             removals: Removals::default(),
-            policy: settings.policy.build(),
-            victims: None,
+            order: EvictionOrder::new(&settings),
             continued: Continued::new(),
             quotas: None,
             events: None,

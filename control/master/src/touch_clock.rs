@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::limits::{AGE_MARK_MS, AGE_MARKS_MAX};
+use crate::limits::{AGE_MARK_MS, AGE_MARKS_MAX, FRESH_MS};
 
 #[derive(Debug, Default)]
 pub(crate) struct TouchClock {
@@ -92,6 +92,11 @@ impl TouchClock {
         let after = self.marks.partition_point(|(_, mark_ms)| *mark_ms <= at_ms);
         let last = after.checked_sub(1).and_then(|before| self.marks.get(before));
         last.map_or(0, |(clock, _)| clock.saturating_add(1))
+    }
+
+    /// Stamp that everything has that was touched a moment ago, or a later one.
+    pub(crate) fn settled(&self) -> u64 {
+        self.stamp_before(self.now_ms.saturating_sub(FRESH_MS))
     }
 
     /// Milliseconds for which a touch is past at least.

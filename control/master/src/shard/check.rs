@@ -24,7 +24,7 @@ impl KeyShard {
         self.pending.check();
         self.outbox.check();
         self.rebuild.check(|object| self.stored.keys.get(object).is_some());
-        self.policy.check();
+        self.order.policy.check();
         self.check_whole_segments();
         self.check_chains();
         self.check_parts();

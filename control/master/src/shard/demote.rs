@@ -9,10 +9,10 @@ use crate::limits::{DEMOTION_WAIT_MS, LOOK_AHEAD_RATIO};
 use crate::object::Flags;
 use crate::settings::OffloadSettings;
 use crate::slab::NONE;
+use crate::victim::EvictionReason;
 
 use super::KeyShard;
 use super::admission::DiskWish;
-use super::victim::EvictionReason;
 
 impl KeyShard {
     /// Gives a client up to `limit` objects in its memory to write to its disks, the ones to be

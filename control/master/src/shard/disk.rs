@@ -47,7 +47,11 @@ impl KeyShard {
         let under_way = self.demotions.of(object).copied();
         let under_way = under_way.filter(|it| it.generation == generation && it.is_taken);
         let Some(under_way) = under_way else {
-            return match self.stored.has_copy(object, generation, address) {
+            let is_it = |id: u32| {
+                let copy = &self.stored.replicas[id];
+                (copy.generation, copy.offset) == (generation, address)
+            };
+            return match self.stored.copy_of(object).is_some_and(is_it) {
                 true => Ok(()),
                 false => Err(Status::TaskNotFound),
             };

@@ -6,9 +6,9 @@ use perigee_schemas::DiskHealth;
 
 use crate::demotion::Demotion;
 use crate::settings::OffloadSettings;
+use crate::victim::EvictionReason;
 
 use super::KeyShard;
-use super::victim::EvictionReason;
 
 impl KeyShard {
     /// The owner of a disk has said how it is. One that is not well gets no more copies, and those

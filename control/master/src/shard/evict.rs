@@ -8,9 +8,9 @@ use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::object::Flags;
 use crate::slab::NONE;
 use crate::tenant::TenantNumber;
+use crate::victim::EvictionReason;
 
 use super::KeyShard;
-use super::victim::EvictionReason;
 
 impl KeyShard {
     /// Evicts a replica, or its object's whole group.
@@ -72,7 +72,7 @@ impl KeyShard {
             self.counters.evicted_keys += 1;
             self.count_unsaved(replica);
             self.note_older_void(object);
-            self.policy.evicted(hash, kind, self.stored.keys.len());
+            self.order.policy.evicted(hash, kind, self.stored.keys.len());
         }
         if is_only_part {
             let all: Vec<u32> =

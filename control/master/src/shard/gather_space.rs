@@ -6,9 +6,9 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::{GATHER_PARTS_MAX, GATHER_SEGMENTS_MAX};
 use crate::loan::SpaceLoan;
 use crate::tenant::SHARED;
+use crate::victim::EvictionReason as Urgency;
 
 use super::KeyShard;
-use super::victim::EvictionReason as Urgency;
 
 impl KeyShard {
     /// Segments that are large enough for a payload, some of them if there are many.

@@ -6,14 +6,10 @@ use perigee_schemas::extent::extent_bytes;
 
 use crate::departures::DepartureCause;
 use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, HEAT_ROOM_RATIO, WISHES_MAX};
-use crate::list_name::{Class, ListName};
 use crate::object::Flags;
-use crate::policy::ObjectKind;
-use crate::tenant::TenantLane;
 use crate::wishes::Cause;
 
 use super::KeyShard;
-use super::victim::{EvictionReason, Victim};
 
 impl KeyShard {
     /// A key was read. If that makes it hot, it is to have one more replica.
@@ -74,23 +70,6 @@ impl KeyShard {
         let (hash, now_ms) = (self.stored.keys[object].hash(), self.stored.clock.now_ms());
         let until_ms = now_ms.saturating_add(pause_ms);
         self.heat.as_mut().is_some_and(|heat| heat.pause(hash, now_ms, until_ms))
-    }
-
-    /// The replica made for heat that goes next in a lane. The space of one that is read comes free
-    /// only with its lease, so that is of no use to a put.
-    pub(super) fn extra_victim(
-        &mut self,
-        lane: TenantLane,
-        need: EvictionReason,
-    ) -> Option<Victim> {
-        if self.stored.extras == 0 {
-            return None;
-        }
-        let replica = self.stored.replicas.oldest(lane, ListName::Extra);
-        let object = self.stored.keys.get(self.stored.replicas.get(replica)?.object)?;
-        let is_read = self.stored.groups.touched(object).read_end_ms > self.stored.clock.now_ms();
-        (!is_read || !need.is_put())
-            .then_some(Victim::first(Class::Plain(ObjectKind::at(0)), replica))
     }
 
     /// Evicts a replica that was made for heat; its key is not given another one soon.

@@ -9,7 +9,6 @@ use crate::object::Flags;
 
 use super::KeyShard;
 use super::admission::DiskWish;
-use super::victim::EvictionReason;
 
 impl KeyShard {
     /// What is known of a key of this shard.
@@ -56,15 +55,6 @@ impl KeyShard {
             DiskWish::None if !self.is_unsaved(id) => DiskOutcome::Settled,
             DiskWish::None | DiskWish::To(_) | DiskWish::Soon => DiskOutcome::NotWritten,
             DiskWish::Refused(_) => DiskOutcome::OverBudget,
-        }
-    }
-}
-
-impl From<EvictionReason> for DepartureCause {
-    fn from(reason: EvictionReason) -> Self {
-        match reason {
-            EvictionReason::Put(_) => Self::PutNeededRoom,
-            EvictionReason::Watermark | EvictionReason::LookAhead => Self::Watermark,
         }
     }
 }

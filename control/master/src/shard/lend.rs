@@ -9,9 +9,9 @@ use crate::limits::{DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX
 use crate::loan::{Need, SpaceLoan};
 use crate::share::SegmentShare;
 use crate::tenant::SHARED;
+use crate::victim::EvictionReason as Urgency;
 
 use super::KeyShard;
-use super::victim::EvictionReason as Urgency;
 
 impl KeyShard {
     /// Whether other shards may have room for this one, as far as it knows.

@@ -11,10 +11,10 @@ use crate::limits::PRESSURE_SAMPLES;
 use crate::placement::PutConfig;
 use crate::slab::NONE;
 use crate::tenant::{TenantLane, TenantNumber};
+use crate::victim::EvictionReason;
 
 use super::KeyShard;
 use super::put_start::Effort;
-use super::victim::EvictionReason;
 
 /// What is to be placed.
 #[derive(Clone, Copy)]

@@ -118,7 +118,7 @@ impl KeyShard {
             return false;
         };
         let kind = self.stored.keys.packed().copy(place).kind;
-        self.note_access_of(hash, kind, true);
+        self.order.note_access_of(&self.stored, hash, kind, true);
         true
     }
 
@@ -127,7 +127,7 @@ impl KeyShard {
         let complete = self.view().is_complete(object);
         if complete && !upsert {
             // Its writer has no use for it now, but would have had.
-            self.note_access(object, self.stored.kind_of(object), true);
+            self.order.note_access(&self.stored, object, self.stored.kind_of(object), true);
             return Err(Status::ObjectAlreadyExists);
         }
         let named = self.stored.groups.find(group);

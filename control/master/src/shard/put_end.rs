@@ -180,7 +180,7 @@ impl KeyShard {
         record.probe_end_ms = 0;
         record.flags.set(Flags::HARD_PIN, pending.hard_pin || replaces.hard);
         let hash = record.hash();
-        let returned = self.policy.take_returned(hash, objects);
+        let returned = self.order.policy.take_returned(hash, objects);
         record.set_kind(returned.unwrap_or(pending.kind));
         if returned.is_some() {
             record.flags.set(Flags::HIT, true);
@@ -188,7 +188,7 @@ impl KeyShard {
                 group.update(|standing| standing.hit = true);
             }
         }
-        self.note_access(object, self.stored.kind_of(object), false);
+        self.order.note_access(&self.stored, object, self.stored.kind_of(object), false);
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
         let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);

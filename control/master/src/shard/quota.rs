@@ -16,10 +16,10 @@ use crate::share::SegmentShare;
 use crate::tenant::{
     ChargeRefusal, SHARED, ShardAccounts, TenantLane, TenantLedger, TenantNumber, TenantUsage,
 };
+use crate::victim::{EvictionReason, Victim};
 
 use super::KeyShard;
 use super::place::PlaceRequest;
-use super::victim::{EvictionReason, Victim};
 
 impl KeyShard {
     /// From now on tenants need a quota, and what they hold is charged to it. For a shard that has

@@ -4,9 +4,9 @@
 use crate::limits::{REVOCATION_LOOKS_MAX, REVOCATIONS_MAX};
 use crate::object::Flags;
 use crate::tenant::{TenantLane, TenantNumber};
+use crate::victim::{EvictionReason, Victim};
 
 use super::KeyShard;
-use super::victim::{EvictionReason, Victim};
 
 impl KeyShard {
     /// As `victim`; where nothing else may go for a put, a copy is given up.
@@ -55,7 +55,9 @@ impl KeyShard {
             let record = &self.stored.keys[*object];
             let is_read =
                 self.stored.groups.touched(record).read_end_ms > self.stored.clock.now_ms();
-            !is_read && !record.flags.has(Flags::PINNED) && !self.is_held_elsewhere(record.group)
+            !is_read
+                && !record.flags.has(Flags::PINNED)
+                && !self.stored.groups.is_held_elsewhere(record.group)
         })
     }
 

@@ -108,8 +108,8 @@ impl KeyShard {
         let (rank, worth) = match self.stored.list_of(object) {
             _ if is_pinned => (2, u64::MAX - age),
             ListName::Evictable(Class::Pinned, _) => (1, u64::MAX - age),
-            ListName::Evictable(Class::Plain(kind), _) => (0, self.policy.worth(kind, age)),
-            _ => (0, self.policy.worth(record.kind(), age)),
+            ListName::Evictable(Class::Plain(kind), _) => (0, self.order.policy.worth(kind, age)),
+            _ => (0, self.order.policy.worth(record.kind(), age)),
         };
         Some(LastDemotion { rank, worth, replica: id, generation })
     }

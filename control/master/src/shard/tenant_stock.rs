@@ -5,9 +5,9 @@
 use crate::limits::LOOK_AHEAD_RATIO;
 use crate::settings::OffloadSettings;
 use crate::tenant::TenantNumber;
+use crate::victim::EvictionReason;
 
 use super::KeyShard;
-use super::victim::EvictionReason;
 
 impl KeyShard {
     /// Begins to copy what tenants near their quotas lose next; returns what is left of the budget.
@@ -20,7 +20,9 @@ impl KeyShard {
             while budget > 0 && self.stock_of(tenant) < wanted_bytes {
                 budget -= 1;
                 let need = EvictionReason::LookAhead;
-                let next = self.least_of_tenant(tenant, need, Self::next_victim_in);
+                let next = self.least_of_tenant(tenant, need, |it, lane, need| {
+                    it.order.next(&mut it.stored, lane, need)
+                });
                 if !next.is_some_and(|next| self.prepare(next.replica, offload)) {
                     break;
                 }

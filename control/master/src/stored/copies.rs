@@ -14,13 +14,6 @@ impl StoredObjects {
         complete.find(|id| self.replicas[*id].is_on_disk())
     }
 
-    pub(crate) fn has_copy(&self, object: u32, generation: u64, address: u64) -> bool {
-        self.copy_of(object).is_some_and(|id| {
-            let copy = &self.replicas[id];
-            (copy.generation, copy.offset) == (generation, address)
-        })
-    }
-
     /// Whether a copy has the bytes that its key has by the master's record, though all that the
     /// record names may be gone: the key was not written or removed since, whatever is noted of it.
     pub(crate) fn is_current(&self, object: u32, copy: &AnnouncedCopy<'_>) -> bool {

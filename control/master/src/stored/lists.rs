@@ -124,4 +124,17 @@ impl StoredObjects {
             None => vec![id],
         }
     }
+    /// Bytes that go with a replica: its own, or all of its group's in the segment unless a shard
+    /// keeps the group.
+    pub(crate) fn bytes_behind(&self, id: u32) -> u64 {
+        let replica = &self.replicas[id];
+        let group = self.groups.get(self.keys[replica.object].group);
+        let Some(group) = group.filter(|_| !replica.is_extra()) else {
+            return replica.extent().bytes;
+        };
+        match group.may_go(self.clock.now_ms()) {
+            true => group.bytes_in(replica.segment),
+            false => 0,
+        }
+    }
 }

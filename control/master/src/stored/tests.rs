@@ -18,7 +18,7 @@ use super::StoredObjects;
 pub(crate) const MEMORY: u32 = 0;
 pub(crate) const DISK: u32 = 1;
 pub(crate) const PAYLOAD_BYTES: u64 = 1000;
-const LEASE_MS: u64 = 100;
+pub(crate) const LEASE_MS: u64 = 100;
 
 pub(crate) fn stored() -> StoredObjects {
     let settings = ShardSettings { lease_ttl_ms: LEASE_MS, ..ShardSettings::default() };
