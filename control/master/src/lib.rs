@@ -62,6 +62,7 @@ mod segment_lists;
 mod segment_ranking;
 mod settings;
 mod shard;
+mod shard_quotas;
 mod shard_task;
 mod share;
 mod slab;

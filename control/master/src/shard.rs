@@ -92,9 +92,9 @@ use crate::relocation::Relocation;
 use crate::removals::Removals;
 use crate::segment_ranking::SegmentRanking;
 use crate::settings::ShardSettings;
+use crate::shard_quotas::ShardQuotas;
 use crate::space::Space;
 use crate::stored::StoredObjects;
-use crate::tenant::ShardAccounts;
 use crate::tombstone::Tombstones;
 use crate::wishes::Wishes;
 use crate::write_budgets::WriteBudgets;
@@ -127,8 +127,7 @@ pub struct KeyShard {
     removals: Removals,
     order: EvictionOrder,
     continued: Continued,
-    /// What tenants may hold; all that fits if `None`.
-    quotas: Option<Box<ShardAccounts>>,
+    quotas: ShardQuotas,
     /// Where changes of keys are reported.
     events: Option<KeyEventQueue>,
     counters: ShardCounters,
@@ -165,7 +164,7 @@ impl KeyShard {
             removals: Removals::default(),
             order: EvictionOrder::new(&settings),
             continued: Continued::new(),
-            quotas: None,
+            quotas: ShardQuotas::new(&settings),
             events: None,
             counters: ShardCounters::default(),
             settings,

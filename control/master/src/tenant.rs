@@ -9,7 +9,7 @@ mod scaling;
 mod shard_accounts;
 mod usage;
 
-pub(crate) use account::ChargeRefusal;
+pub(crate) use account::{Account, ChargeRefusal};
 pub(crate) use lane::{SHARED, TenantLane, TenantNumber};
 pub use ledger::TenantLedger;
 pub(crate) use shard_accounts::ShardAccounts;

@@ -35,7 +35,7 @@ impl KeyShard {
         self.check_packed();
         self.check_demotions();
         self.check_budgets();
-        self.check_quotas();
+        self.quotas.check(&self.stored);
     }
 
     /// What this shard holds of a segment of memory, used and free, in no order: for checks over

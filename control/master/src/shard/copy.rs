@@ -62,8 +62,9 @@ impl KeyShard {
             return CopyStep::NotNeeded;
         };
         let bytes = extent_bytes(self.stored.replicas[source].payload_bytes);
-        let payer = self.payer_of(self.stored.replicas[source].object);
-        if !self.charge_copy(payer, purpose, bytes) {
+        let object = self.stored.replicas[source].object;
+        let payer = self.quotas.payer_of(self.stored.keys[object].key());
+        if !self.quotas.charge_copy(payer, purpose, bytes) {
             return CopyStep::NoRoom;
         }
         match self.space.alloc_least_used(&open, bytes) {
@@ -71,7 +72,7 @@ impl KeyShard {
                 CopyStep::Begun(self.begin_move(job, purpose, source, segment, extent))
             }
             None => {
-                self.refund(payer, bytes);
+                self.quotas.refund(payer, bytes);
                 missing.note(open, bytes);
                 CopyStep::NoRoom
             }
@@ -92,7 +93,8 @@ impl KeyShard {
         let (object, payload_bytes) = (replica.object, replica.payload_bytes);
         debug_assert!(self.relocation.of(object).is_none(), "one move per object");
         let client = self.view().carrier_of(source);
-        let lane = TenantLane { segment, tenant: self.payer_of(object) };
+        let lane =
+            TenantLane { segment, tenant: self.quotas.payer_of(self.stored.keys[object].key()) };
         let target = self.stored.replicas.make(lane, extent, payload_bytes);
         self.stored.replicas.set_part(target, self.stored.replicas[source].part());
         self.stored.replicas.assign(target, object);

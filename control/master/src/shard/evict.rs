@@ -87,7 +87,7 @@ impl KeyShard {
 
     fn count_bytes_of(&mut self, replica: u32) {
         self.counters.evicted_bytes += self.stored.replicas[replica].payload_bytes;
-        self.count_evicted(replica);
+        self.quotas.count_evicted(&self.stored.replicas[replica]);
     }
 
     /// Evicts from a segment until `bytes` bytes can be allocated there. Evicts nothing if all that

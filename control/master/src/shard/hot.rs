@@ -77,7 +77,7 @@ impl KeyShard {
         let object = self.stored.replicas[id].object;
         self.counters.heat.evicted += 1;
         self.counters.evicted_bytes += self.stored.replicas[id].payload_bytes;
-        self.count_evicted(id);
+        self.quotas.count_evicted(&self.stored.replicas[id]);
         self.pause_heat(object, HEAT_PAUSE_AFTER_EVICTION_MS);
         self.note_departure(id, DepartureCause::Extra);
         self.drop_complete(id);

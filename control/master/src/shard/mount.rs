@@ -50,7 +50,7 @@ impl KeyShard {
             }
             SegmentEvent::Unmounted { index } => self.unmount(*index),
         }
-        self.weigh_quotas();
+        self.quotas.weigh(&self.space, self.stored.clock.now_ms());
         self.wishes.recall();
     }
 

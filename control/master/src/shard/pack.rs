@@ -96,7 +96,7 @@ impl KeyShard {
         if self.stored.keys.insert_packed(copy.key, hash, &kept).is_none() {
             return false;
         }
-        self.count_object(copy.key);
+        self.quotas.count_object(copy.key);
         self.space.count_copy(disk, copy.payload_bytes as i64);
         self.report_packed(copy.key, copy.payload_bytes);
         true

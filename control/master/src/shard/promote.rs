@@ -72,14 +72,14 @@ impl KeyShard {
             return false;
         }
         let bytes = extent_bytes(self.stored.replicas[first].payload_bytes);
-        let payer = self.payer_of(object);
-        if !self.charge_copy(payer, Purpose::Promotion, bytes) {
+        let payer = self.quotas.payer_of(self.stored.keys[object].key());
+        if !self.quotas.charge_copy(payer, Purpose::Promotion, bytes) {
             self.counters.promotions_rejected.watermark += 1;
             return false;
         }
         let open = self.with_room_for_promotion(first);
         let Some((segment, extent)) = self.space.alloc_least_used(&open, bytes) else {
-            self.refund(payer, bytes);
+            self.quotas.refund(payer, bytes);
             self.counters.promotions_rejected.watermark += 1;
             return false;
         };

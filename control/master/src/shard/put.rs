@@ -66,7 +66,7 @@ impl KeyShard {
             return Err(Status::InvalidParams);
         }
         let hash = hash_key(key);
-        let payer = self.payer(key)?;
+        let payer = self.quotas.payer(key)?;
         let known = self.stored.keys.find_hashed(hash, key);
         if !batch.upsert && known.is_some_and(|slot| self.is_packed_again(hash, slot)) {
             return Err(Status::ObjectAlreadyExists);
@@ -214,7 +214,7 @@ impl KeyShard {
         let placed = self.place_counted(request);
         if request.payer != SHARED {
             let used_bytes = placed.map_or(0, |placed| placed.bytes);
-            self.refund(request.payer, reserved_bytes - used_bytes);
+            self.quotas.refund(request.payer, reserved_bytes - used_bytes);
         }
         placed.ok_or(Status::NoAvailableHandle)
     }
@@ -233,7 +233,7 @@ impl KeyShard {
     }
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {
-        self.count_object(key);
+        self.quotas.count_object(key);
         self.stored.insert(key, hash, group)
     }
 

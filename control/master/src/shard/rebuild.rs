@@ -170,7 +170,7 @@ impl KeyShard {
             None => self.insert_object(record.key, hash, group),
         };
         let (offset, bytes) = (record.offset, record.payload_bytes);
-        let tenant = self.charge_announced(record.key, extent_bytes(bytes));
+        let tenant = self.quotas.charge_announced(record.key, extent_bytes(bytes));
         let lane = TenantLane { segment, tenant };
         let id = self.stored.replicas.adopt(lane, offset, bytes, record.generation);
         let was_complete = self.view().is_complete(object);

@@ -27,9 +27,9 @@ impl KeyShard {
 
     /// A replica whose copy is given up for a put.
     pub(super) fn revoked_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        match self.quotas {
-            None => self.revoked_victim_in(TenantLane::shared(segment), need),
-            Some(_) => self.least_of(segment, need, Self::revoked_victim_in),
+        match self.quotas.are_needed() {
+            false => self.revoked_victim_in(TenantLane::shared(segment), need),
+            true => self.least_of(segment, need, Self::revoked_victim_in),
         }
     }
 

@@ -58,7 +58,7 @@ impl KeyShard {
         self.note(id, RecordOp::Free);
         let (segment, extent) =
             (self.stored.replicas[id].segment, self.stored.replicas[id].extent());
-        self.refund(self.stored.replicas[id].tenant, extent.bytes);
+        self.quotas.refund(self.stored.replicas[id].tenant, extent.bytes);
         self.stored.remove_replica(id);
         let (release_ms, put, lease) = match reuse {
             Reuse::Now => (0, None, None),
@@ -178,7 +178,7 @@ impl KeyShard {
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
         debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
         debug_assert!(self.demotions.of(object).is_none(), "no demotion is lost");
-        self.forget_object(object);
+        self.quotas.forget_object(self.stored.keys[object].key());
         self.stored.remove(object);
     }
 }

@@ -16,7 +16,9 @@ impl KeyShard {
         mut budget: usize,
         offload: &OffloadSettings,
     ) -> usize {
-        for (tenant, wanted_bytes) in self.tenants_near_quota() {
+        let parts = self.settings.count as u64;
+        for (tenant, beyond_bytes) in self.quotas.near_quota(LOOK_AHEAD_RATIO) {
+            let wanted_bytes = beyond_bytes.div_ceil(parts);
             while budget > 0 && self.stock_of(tenant) < wanted_bytes {
                 budget -= 1;
                 let need = EvictionReason::LookAhead;
@@ -29,16 +31,6 @@ impl KeyShard {
             }
         }
         budget
-    }
-
-    /// Tenants whose quotas are used up but for a margin, and how much of each is to be ready on
-    /// this shard.
-    fn tenants_near_quota(&self) -> Vec<(TenantNumber, u64)> {
-        let accounts = self.quotas.iter().flat_map(|quotas| quotas.iter());
-        let parts = self.settings.count as u64;
-        let wanted =
-            accounts.map(|it| (it.number(), it.above(1.0 - LOOK_AHEAD_RATIO).div_ceil(parts)));
-        wanted.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     /// Bytes of a tenant that are ready to go, or on their way.

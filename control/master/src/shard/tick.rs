@@ -11,7 +11,7 @@ impl KeyShard {
         self.begin(now_ms);
         self.stored.clock.note();
         self.refill_budgets();
-        self.weigh_quotas();
+        self.quotas.weigh(&self.space, self.stored.clock.now_ms());
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);
         let budget = self.give_up_moves(budget);

@@ -12,7 +12,7 @@ impl KeyShard {
     /// The replica of a segment to evict next, if any may be evicted: one that is ready to go, or
     /// the next in order unless a disk is to have a copy of it first.
     pub(super) fn victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        if self.quotas.is_none() {
+        if !self.quotas.are_needed() {
             return self.victim_in(TenantLane::shared(segment), need);
         }
         if self.stored.extras > 0
@@ -46,9 +46,9 @@ impl KeyShard {
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
     /// otherwise.
     pub(super) fn next_victim(&mut self, segment: u32, need: EvictionReason) -> Option<Victim> {
-        match self.quotas {
-            None => self.order.next(&mut self.stored, TenantLane::shared(segment), need),
-            Some(_) => self.least_of(segment, need, |it, lane, need| {
+        match self.quotas.are_needed() {
+            false => self.order.next(&mut self.stored, TenantLane::shared(segment), need),
+            true => self.least_of(segment, need, |it, lane, need| {
                 it.order.next(&mut it.stored, lane, need)
             }),
         }
@@ -73,11 +73,11 @@ impl KeyShard {
             return 0;
         };
         let free_bytes = share.free_bytes();
-        match self.quotas {
-            None => {
+        match self.quotas.are_needed() {
+            false => {
                 free_bytes + self.evictable_bytes(TenantLane::shared(segment), bytes, free_bytes)
             }
-            Some(_) => free_bytes + self.room_of_tenants(segment, bytes, free_bytes, writer),
+            true => free_bytes + self.room_of_tenants(segment, bytes, free_bytes, writer),
         }
     }
 
