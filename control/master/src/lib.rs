@@ -17,6 +17,8 @@ mod counters;
 mod demotion;
 mod demotion_task;
 mod departures;
+mod disk_tier;
+mod disk_wish;
 mod draining;
 mod event_records;
 mod eviction_order;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::limits::{MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS};
 use crate::pending::PutName;
 
 /// No drain and no task: those have random identities.
@@ -25,6 +26,12 @@ pub(crate) enum Purpose {
     Repair,
     /// An object that is read often gets one more.
     Heat,
+}
+
+/// When a copy that is handed out now must have ended.
+pub(crate) fn move_deadline_ms(now_ms: u64, payload_bytes: u64) -> u64 {
+    let span_ms = MOVE_DEADLINE_MS + payload_bytes / MOVE_BYTES_PER_MS;
+    now_ms.saturating_add(span_ms)
 }
 
 impl Purpose {

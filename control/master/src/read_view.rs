@@ -6,7 +6,7 @@ mod describe;
 mod inspect;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use perigee_schemas::Identity;
 use perigee_schemas::master::UnreadableCopy;

@@ -72,18 +72,15 @@ pub use scan_position::Scan;
 pub use started_puts::StartedPuts;
 pub use task_turn::TaskTurn;
 
-use std::collections::BTreeMap;
-
 use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
-use crate::demotion::Demotions;
 use crate::departures::Departures;
+use crate::disk_tier::DiskTier;
 use crate::eviction_order::EvictionOrder;
 use crate::group::GroupLedger;
 use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_events::KeyEventQueue;
-use crate::leaving::LeavingClient;
 use crate::outbox::Outbox;
 use crate::pending::PendingPuts;
 use crate::read_view::ReadView;
@@ -95,9 +92,7 @@ use crate::settings::ShardSettings;
 use crate::shard_quotas::ShardQuotas;
 use crate::space::Space;
 use crate::stored::StoredObjects;
-use crate::tombstone::Tombstones;
 use crate::wishes::Wishes;
-use crate::write_budgets::WriteBudgets;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -114,13 +109,8 @@ pub struct KeyShard {
     wishes: Wishes,
     /// How often keys are read; not counted if `None`.
     heat: Option<Box<Heat>>,
-    demotions: Demotions,
-    /// Clients that leave, and what is still to be written for them.
-    leaving: BTreeMap<u128, LeavingClient>,
-    /// What may be written to disks; as much as comes if `None`.
-    budgets: Option<WriteBudgets>,
+    tier: DiskTier,
     hits: HitSketch,
-    tombstones: Tombstones,
     departures: Departures,
     outbox: Outbox,
     rebuild: Rebuild,
@@ -151,13 +141,8 @@ impl KeyShard {
             relocation: Relocation::default(),
             wishes: Wishes::default(),
             heat: settings.heat.map(|heat| Box::new(Heat::new(heat, settings.count))),
-            demotions: Demotions::default(),
-            leaving: BTreeMap::new(),
-            budgets: settings.offload.and_then(|offload| {
-                WriteBudgets::new(offload.drive_writes_per_day, settings.count)
-            }),
+            tier: DiskTier::new(&settings),
             hits: HitSketch::default(),
-            tombstones: Tombstones::new(settings.index, settings.count, settings.offload.is_some()),
             departures: Departures::default(),
             outbox: Outbox::new(settings.generation_base),
             rebuild: Rebuild::default(),
@@ -193,14 +178,14 @@ impl KeyShard {
             soft_pinned_keys: self.stored.soft_pins.len() as u64,
             pending_puts: self.pending.len() as u64,
             moves: self.relocation.moves().len() as u64,
-            demotions: self.demotions.len() as u64,
-            demoting_bytes: self.demotions.bytes(),
+            demotions: self.tier.demotions.len() as u64,
+            demoting_bytes: self.tier.demotions.bytes(),
             ailing_disks: self.space.ailing_disks(),
             repairs: self.wishes.len() as u64,
             repairs_put_off: self.wishes.count_put_off() as u64,
             extra_replicas: self.stored.extras,
             promotions: self.relocation.moves().promotions().into(),
-            tombstones: self.tombstones.len() as u64,
+            tombstones: self.tier.tombstones.len() as u64,
             parked_bytes: self.space.quarantine().bytes(),
             staging_bytes: self.space.quarantine().staging_bytes(),
             ..ShardGauges::default()

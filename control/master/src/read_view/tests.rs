@@ -7,19 +7,26 @@ use perigee_schemas::SegmentKind;
 
 use crate::columns::ReplicaColumns;
 use crate::segment::SegmentSpec;
+use crate::share::SegmentShare;
 use crate::space::Space;
 use crate::stored::StoredObjects;
 use crate::stored::tests::{DISK, MEMORY, add, add_on_disk, stored};
 
 use super::ReadView;
 
+pub(crate) const OWNER: u128 = 7;
+
 /// A segment of memory and a disk of one owner.
-fn space() -> Space {
+pub(crate) fn space() -> Space {
     let mut space = Space::default();
     for (segment, kind) in [(MEMORY, SegmentKind::Memory), (DISK, SegmentKind::Disk)] {
-        let bare = SegmentSpec::bare(u128::from(segment) + 1, 7, 1 << 20);
+        let bare = SegmentSpec::bare(u128::from(segment) + 1, OWNER, 1 << 20);
         let spec = Arc::new(SegmentSpec { kind, ..bare });
-        assert!(space.add(segment, &spec, OffsetAllocator::holding_nothing(spec.bytes), 0));
+        let held = match kind {
+            SegmentKind::Memory => SegmentShare::first_part(spec.bytes, 0, 1),
+            SegmentKind::Disk => OffsetAllocator::holding_nothing(spec.bytes),
+        };
+        assert!(space.add(segment, &spec, held, 0));
     }
     space
 }

@@ -3,7 +3,7 @@
 //! Invariant: each part agrees with itself, and what spans parts, such as chains, moves and groups,
 //! with all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use perigee_allocator::Extent;
 use perigee_schemas::PartLayout;
@@ -31,10 +31,8 @@ impl KeyShard {
         self.check_moves();
         self.check_relocation();
         self.check_wishes();
-        self.check_disks();
+        self.tier.check(self.view());
         self.check_packed();
-        self.check_demotions();
-        self.check_budgets();
         self.quotas.check(&self.stored);
     }
 
@@ -48,64 +46,6 @@ impl KeyShard {
         let parked = self.space.quarantine().iter().filter(|it| it.segment == segment);
         let used = replicas.map(|(_, it)| it.extent()).chain(parked.map(|it| it.extent));
         used.chain(share.allocator.free_extents()).collect()
-    }
-
-    /// What lies on a disk is linked there, last in its chain and alone; its bytes are counted.
-    fn check_disks(&self) {
-        self.tombstones.check();
-        let mut bytes_of: BTreeMap<u32, u64> = BTreeMap::new();
-        for (id, replica) in self.stored.replicas.iter() {
-            let share = self.space.get(replica.segment);
-            let is_disk = share.is_some_and(SegmentShare::is_disk);
-            assert_eq!(replica.is_on_disk(), is_disk, "replica {id}");
-            if replica.is_on_disk() {
-                assert_eq!(replica.sibling, NONE, "{id} is the last and only copy on a disk");
-                *bytes_of.entry(replica.segment).or_default() += replica.payload_bytes;
-            }
-        }
-        for (place, _) in self.stored.keys.packed().iter() {
-            let copy = self.stored.keys.packed().copy(place);
-            *bytes_of.entry(copy.disk).or_default() += copy.payload_bytes;
-        }
-        for disk in self.space.disks() {
-            let counted = self.space.get(*disk).map(|share| share.copied_bytes);
-            assert_eq!(counted, Some(bytes_of.get(disk).copied().unwrap_or_default()), "{disk}");
-        }
-    }
-
-    /// A demotion has a complete replica in its owner's memory as its source, and a mounted disk.
-    fn check_demotions(&self) {
-        self.demotions.check();
-        let flagged = self.stored.keys.iter().filter(|(_, it)| it.flags.has(Flags::DEMOTING));
-        assert_eq!(flagged.count(), self.demotions.len());
-        for (object, demotion) in self.demotions.iter() {
-            assert!(self.stored.keys[object].flags.has(Flags::DEMOTING), "{object}");
-            let mut complete = self.stored.replicas.chain(self.stored.keys[object].first);
-            assert!(complete.any(|id| id == demotion.source), "its source is complete");
-            let source = &self.stored.replicas[demotion.source];
-            assert!(!source.is_on_disk() && source.generation == demotion.generation);
-            let place = (source.lane(), source.extent().bytes);
-            assert_eq!((demotion.lane, demotion.bytes), place);
-            let owners = [source.segment, demotion.disk]
-                .map(|segment| self.space.get(segment).map(|share| share.spec.client));
-            assert_eq!(owners, [Some(demotion.client); 2]);
-            assert!(self.space.disks().contains(&demotion.disk));
-        }
-        for (disk, share) in self.space.iter().filter(|(_, share)| share.is_disk()) {
-            let to_it = self.demotions.iter().filter(|(_, demotion)| demotion.disk == disk);
-            let bytes: u64 = to_it.map(|(_, demotion)| demotion.bytes).sum();
-            assert_eq!(share.coming_bytes, bytes, "{disk}");
-        }
-    }
-
-    /// Without a bound there are no budgets; otherwise each disk has one.
-    fn check_budgets(&self) {
-        let Some(budgets) = &self.budgets else {
-            return;
-        };
-        budgets.check();
-        let ids = self.space.disks().iter().map(|disk| self.space.disk_id(*disk));
-        assert!(ids.into_iter().all(|id| budgets.state(id).is_some()));
     }
 
     /// A master's only shard holds all of each segment, once that is known.

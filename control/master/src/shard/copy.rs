@@ -8,9 +8,8 @@ use std::collections::BTreeSet;
 use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
 
-use crate::limits::{MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS};
 use crate::loan::Need;
-use crate::moving::{Purpose, ReplicaMove};
+use crate::moving::{Purpose, ReplicaMove, move_deadline_ms};
 use crate::tenant::TenantLane;
 
 use super::KeyShard;
@@ -106,16 +105,10 @@ impl KeyShard {
             target,
             generation: self.stored.replicas[target].generation,
             taken_ms: None,
-            deadline_ms: self.move_deadline_ms(payload_bytes),
+            deadline_ms: move_deadline_ms(self.stored.clock.now_ms(), payload_bytes),
         };
         self.relocation.begin(object, under_way);
         client
-    }
-
-    /// When a move that is handed out now must have ended.
-    pub(super) fn move_deadline_ms(&self, payload_bytes: u64) -> u64 {
-        let span_ms = MOVE_DEADLINE_MS + payload_bytes / MOVE_BYTES_PER_MS;
-        self.stored.clock.now_ms().saturating_add(span_ms)
     }
 
     /// What to ask the other shards for so that the copies of a turn find room in some segments; in

@@ -44,7 +44,7 @@ impl KeyShard {
         let (generation, address) = (ended.generations[at], ended.addresses[at]);
         self.drop_stale(hash_key(ended.keys[at]), ended.keys[at]);
         let object = self.stored.find(ended.keys[at]).ok_or(Status::TaskNotFound)?;
-        let under_way = self.demotions.of(object).copied();
+        let under_way = self.tier.demotions.of(object).copied();
         let under_way = under_way.filter(|it| it.generation == generation && it.is_taken);
         let Some(under_way) = under_way else {
             let is_it = |id: u32| {
@@ -62,7 +62,7 @@ impl KeyShard {
         let is_written = ended.status[at] == Status::Ok.code();
         let is_there = self.space.has_address(under_way.disk, DiskAddress::unpack(address));
         let hash = self.stored.keys[object].hash();
-        let is_void = self.tombstones.is_void(under_way.disk, hash, generation);
+        let is_void = self.tier.tombstones.is_void(under_way.disk, hash, generation);
         if is_written && (is_void || !is_there) {
             self.cancel_demotion(object);
             return Err(Status::TaskNotFound);
@@ -74,9 +74,9 @@ impl KeyShard {
             self.counters.demoted_bytes += payload_bytes;
         } else {
             self.counters.demotions.revoked += 1;
-            self.give_budget_back(&under_way);
+            self.tier.give_budget_back(&self.space, &under_way);
         }
-        self.end_demotion(object);
+        self.tier.end(&mut self.stored, &mut self.space, object);
         Ok(())
     }
 
@@ -136,14 +136,14 @@ impl KeyShard {
         if is_there {
             self.bury(disk, hash, generation);
         } else if !self.space.is_readable(disk) {
-            self.tombstones.note_left_copy(hash);
+            self.tier.tombstones.note_left_copy(hash);
         }
     }
 
     /// A copy that a disk has, or may have, is void from now on.
     pub(super) fn bury(&mut self, disk: u32, hash: u64, generation: u64) {
         let id = self.space.get(disk).map_or(0, |share| share.spec.id);
-        if !self.tombstones.note(disk, id, hash, generation) {
+        if !self.tier.tombstones.note(disk, id, hash, generation) {
             self.counters.tombstones_overrun += 1;
         }
         self.note_void(disk, generation);
@@ -167,12 +167,12 @@ impl KeyShard {
         limit: usize,
     ) -> Result<Vec<Tombstone>, Status> {
         self.own_disk(client, disk)?;
-        self.tombstones.oldest(disk, limit).ok_or(Status::UnavailableInCurrentStatus)
+        self.tier.tombstones.oldest(disk, limit).ok_or(Status::UnavailableInCurrentStatus)
     }
 
     /// Where a void copy lies, if a reader has found it damaged: its owner is to look at it.
     pub fn suspect(&self, disk: u32, void: &Tombstone) -> Option<DamagedPlace> {
-        self.tombstones.suspect(disk, void)
+        self.tier.tombstones.suspect(disk, void)
     }
 
     /// The owner of a disk has made sure that void copies never come back. Numbers of other shards
@@ -180,7 +180,7 @@ impl KeyShard {
     pub fn confirm_tombstones(&mut self, now_ms: u64, client: u128, disk: u32, numbers: &[u64]) {
         self.begin(now_ms);
         if self.own_disk(client, disk).is_ok() {
-            numbers.iter().for_each(|number| self.tombstones.confirm(disk, *number));
+            numbers.iter().for_each(|number| self.tier.tombstones.confirm(disk, *number));
         }
     }
 
@@ -211,7 +211,7 @@ impl KeyShard {
             && let Some(share) = self.space.get(disk)
         {
             let id = share.spec.id;
-            self.tombstones.has_returned(disk, id);
+            self.tier.tombstones.has_returned(disk, id);
             self.space.note_heard(disk);
         }
     }
@@ -237,8 +237,8 @@ impl KeyShard {
             Some(object) if self.stored.keys[object].first != NONE => {
                 return self.learn_of(object, disk, copy, is_current);
             }
-            _ if (!is_current && self.has_changed_for(disk, hash))
-                || self.tombstones.is_void(disk, hash, copy.generation) =>
+            _ if (!is_current && self.tier.has_changed_for(&self.space, disk, hash))
+                || self.tier.tombstones.is_void(disk, hash, copy.generation) =>
             {
                 return Err(Status::ObjectNotFound);
             }
@@ -255,12 +255,6 @@ impl KeyShard {
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
         self.stored.refresh_blocking(object);
         Ok(())
-    }
-
-    /// Whether a key may have changed without a disk having heard of it.
-    fn has_changed_for(&self, disk: u32, hash: u64) -> bool {
-        let id = self.space.get(disk).map_or(0, |share| share.spec.id);
-        self.tombstones.may_have_changed(id, hash)
     }
 
     /// A copy of a key that has bytes already: it is one of them, or void.
@@ -283,10 +277,11 @@ impl KeyShard {
             replica.payload_bytes == copy.payload_bytes && replica.part().is_none()
         });
         // What was moved or promoted has another generation than its copy, and the same bytes.
-        let is_of_it = is_current || !self.has_changed_for(disk, self.stored.keys[object].hash());
+        let is_of_it = is_current
+            || !self.tier.has_changed_for(&self.space, disk, self.stored.keys[object].hash());
         let is_same = self.stored.keys[object].checksum == copy.checksum && is_long && is_of_it;
         let is_void =
-            self.tombstones.is_void(disk, self.stored.keys[object].hash(), copy.generation);
+            self.tier.tombstones.is_void(disk, self.stored.keys[object].hash(), copy.generation);
         if !is_same || known.is_some() || is_void {
             return Err(Status::ObjectNotFound);
         }

@@ -4,7 +4,6 @@
 
 use perigee_schemas::DiskHealth;
 
-use crate::demotion::Demotion;
 use crate::settings::OffloadSettings;
 use crate::victim::EvictionReason;
 
@@ -19,9 +18,7 @@ impl KeyShard {
             return;
         }
         let still_writes = matches!(health, DiskHealth::Slow | DiskHealth::Full);
-        let is_over = |it: &Demotion| it.disk == disk && !(it.is_taken && still_writes);
-        let to_it = self.demotions.iter().filter(|(_, demotion)| is_over(demotion));
-        let objects: Vec<u32> = to_it.map(|(object, _)| object).collect();
+        let objects = self.tier.on_their_way(disk, !still_writes);
         objects.into_iter().for_each(|object| self.cancel_demotion(object));
     }
 
@@ -34,12 +31,12 @@ impl KeyShard {
     pub fn awaits_disks(&self, now_ms: u64) -> bool {
         let mut live = self.space.live().iter().filter_map(|segment| self.space.get(*segment));
         let has_soon = |client| self.space.has_disk_soon(client, 1, now_ms);
-        self.demotions.len() > 0 || live.any(|share| has_soon(share.spec.client))
+        self.tier.demotions.len() > 0 || live.any(|share| has_soon(share.spec.client))
     }
 
     /// Tombstones that come from now on have numbers that are not below this one.
     pub fn tombstone_mark(&self) -> u64 {
-        self.tombstones.mark()
+        self.tier.tombstones.mark()
     }
 
     /// Whether a disk that can write has still to make copies void whose tombstones have numbers
@@ -48,14 +45,14 @@ impl KeyShard {
         self.space.disks().iter().any(|disk| {
             let can_write =
                 matches!(self.space.health(*disk), DiskHealth::Healthy | DiskHealth::Slow);
-            can_write && self.tombstones.before(*disk, mark).next().is_some()
+            can_write && self.tier.tombstones.before(*disk, mark).next().is_some()
         })
     }
 
     /// How many copies with such tombstones there are on all disks.
     pub fn void_before(&self, mark: u64) -> usize {
         let disks = self.space.disks().iter();
-        disks.map(|disk| self.tombstones.before(*disk, mark).count()).sum()
+        disks.map(|disk| self.tier.tombstones.before(*disk, mark).count()).sum()
     }
 
     /// Begins a copy to each disk that has written nothing for long: only a write shows its owner
@@ -63,8 +60,11 @@ impl KeyShard {
     pub(super) fn try_disks(&mut self, offload: &OffloadSettings) {
         let due: Vec<u32> = self.space.disks_to_try(self.stored.clock.now_ms()).collect();
         for disk in due {
-            if let Some(id) = self.trial_of(disk).filter(|id| self.may_demote(*id, offload)) {
-                self.begin_demotion(id, disk, false);
+            if let Some(id) =
+                self.trial_of(disk).filter(|id| self.tier.may_demote(self.view(), *id, offload))
+            {
+                let Self { tier, stored, space, counters, .. } = &mut *self;
+                tier.begin(stored, space, &mut counters.demotions, id, disk, false);
                 let health = self.space.health(disk);
                 self.space.note_health(disk, health, self.stored.clock.now_ms());
             }
@@ -83,7 +83,7 @@ impl KeyShard {
                 self.stored.keys[self.stored.replicas[next].object].hash(),
                 self.stored.replicas[next].generation,
             );
-            let is_void = self.tombstones.is_void(disk, hash, generation);
+            let is_void = self.tier.tombstones.is_void(disk, hash, generation);
             (self.view().lies_only_there(next) && !is_void).then_some(next)
         })
     }

@@ -6,6 +6,7 @@ use perigee_allocator::Extent;
 use crate::departures::DepartureCause;
 use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
 use crate::object::Flags;
+use crate::read_view::ReadView;
 use crate::slab::NONE;
 use crate::tenant::TenantNumber;
 use crate::victim::EvictionReason;
@@ -70,7 +71,11 @@ impl KeyShard {
         let last = is_alone || is_only_part;
         if last {
             self.counters.evicted_keys += 1;
-            self.count_unsaved(replica);
+            self.tier.count_unsaved(
+                ReadView { stored: &self.stored, space: &self.space },
+                &mut self.counters,
+                replica,
+            );
             self.note_older_void(object);
             self.order.policy.evicted(hash, kind, self.stored.keys.len());
         }

@@ -1,14 +1,13 @@
 //! What the shard knows of one key, and of replicas of it that went.
 //! Invariant: looking changes nothing, and grants no lease.
 
-use crate::departures::{Departure, DepartureCause, DiskOutcome};
+use crate::departures::{Departure, DepartureCause};
 use crate::inspected_key::InspectedKey;
 use crate::key::hash_key;
 use crate::limits::DEPARTURES_SHOWN_MAX;
 use crate::object::Flags;
 
 use super::KeyShard;
-use super::admission::DiskWish;
 
 impl KeyShard {
     /// What is known of a key of this shard.
@@ -41,20 +40,8 @@ impl KeyShard {
             was_read: record.flags.has(Flags::HIT),
             was_on_disk: replica.is_on_disk(),
             left,
-            disk: self.disk_outcome(id, cause),
+            disk: self.tier.outcome(self.view(), id, cause),
         };
         self.departures.note(record.hash(), departure);
-    }
-
-    fn disk_outcome(&self, id: u32, cause: DepartureCause) -> DiskOutcome {
-        use DepartureCause::{PutNeededRoom, TenantQuota, Watermark, WithItsGroup};
-        if !matches!(cause, PutNeededRoom | TenantQuota | Watermark | WithItsGroup) {
-            return DiskOutcome::Settled;
-        }
-        match self.disk_wish(id) {
-            DiskWish::None if !self.is_unsaved(id) => DiskOutcome::Settled,
-            DiskWish::None | DiskWish::To(_) | DiskWish::Soon => DiskOutcome::NotWritten,
-            DiskWish::Refused(_) => DiskOutcome::OverBudget,
-        }
     }
 }

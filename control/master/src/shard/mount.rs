@@ -29,10 +29,7 @@ impl KeyShard {
                 if self.space.add(*index, spec, space, self.stored.clock.now_ms()) {
                     self.stored.replicas.open(*index);
                     if spec.kind == SegmentKind::Disk {
-                        self.tombstones.open(*index);
-                        if let Some(budgets) = &mut self.budgets {
-                            budgets.mount(spec.id, spec.bytes, self.stored.clock.now_ms());
-                        }
+                        self.tier.mount(*index, spec, self.stored.clock.now_ms());
                     }
                 }
             }
@@ -60,7 +57,7 @@ impl KeyShard {
         let disk = disk.map(|share| share.spec.id);
         self.space.unmount(segment);
         if let Some(id) = disk {
-            self.tombstones.leave(segment, id);
+            self.tier.tombstones.leave(segment, id);
             self.leave_disk(segment);
         }
     }

@@ -104,7 +104,7 @@ impl KeyShard {
         };
         for disk in self.space.disks().to_vec() {
             let is_own = self.space.get(disk).is_some_and(|share| share.spec.client == client);
-            let waiting = self.tombstones.oldest(disk, SNAPSHOT_TOMBSTONES_MAX);
+            let waiting = self.tier.tombstones.oldest(disk, SNAPSHOT_TOMBSTONES_MAX);
             for tombstone in waiting.filter(|_| is_own).unwrap_or_default() {
                 self.outbox.note(segment, &void(tombstone.generation));
             }

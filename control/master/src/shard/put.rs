@@ -93,7 +93,7 @@ impl KeyShard {
         };
         let kind = self.kind_at(batch, at, hash);
         self.open_put(object, batch, placed, Opened { replaces, kind, layout: request.layout });
-        if batch.is_head(at) && self.budgets.is_some() {
+        if batch.is_head(at) && self.tier.budgets.is_some() {
             let placed: Vec<u32> = self.stored.replicas.chain(placed.first).collect();
             placed.into_iter().for_each(|id| self.stored.replicas.set_head(id));
         }

@@ -201,8 +201,13 @@ impl KeyShard {
         self.stored.refresh_blocking(object);
         let list = self.stored.list_of(object);
         self.stored.relink(object, list);
-        self.demote_early(pending.first);
-        self.tombstones.note_change(hash);
+        self.tier.demote_early(
+            &mut self.stored,
+            &mut self.space,
+            &mut self.counters.demotions,
+            pending.first,
+        );
+        self.tier.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
         let payload_bytes = self.stored.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);

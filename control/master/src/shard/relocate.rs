@@ -7,7 +7,7 @@ use perigee_schemas::record::RecordOp;
 
 use crate::columns::ReplicaState;
 use crate::list_name::ListName;
-use crate::moving::{Purpose, ReplicaMove};
+use crate::moving::{Purpose, ReplicaMove, move_deadline_ms};
 use crate::pending::PutName;
 
 use super::KeyShard;
@@ -34,7 +34,7 @@ impl KeyShard {
         debug_assert!(waiting.taken_ms.is_none(), "a move is given once");
         let source = self.stored.replicas[waiting.source].location(ReplicaState::Complete);
         let target = self.stored.replicas[waiting.target].location(ReplicaState::Processing);
-        let deadline_ms = self.move_deadline_ms(source.payload_bytes);
+        let deadline_ms = move_deadline_ms(self.stored.clock.now_ms(), source.payload_bytes);
         self.relocation.hand_out(object, self.stored.clock.now_ms(), deadline_ms);
         self.counters.relocation(waiting.purpose).started += 1;
         let checksum = self.stored.checksum_of_replica(waiting.source);
@@ -215,7 +215,7 @@ impl KeyShard {
     pub(super) fn before_drop(&mut self, id: u32) {
         let (object, generation) =
             (self.stored.replicas[id].object, self.stored.replicas[id].generation);
-        if self.demotions.of(object).is_some_and(|it| it.source == id) {
+        if self.tier.demotions.of(object).is_some_and(|it| it.source == id) {
             self.cancel_demotion(object);
         }
         if self.relocation.is_idle() {

@@ -52,7 +52,7 @@ impl KeyShard {
     pub(super) fn note_replaced_copies(&mut self, object: u32, first: u32) {
         let hash = self.stored.keys[object].hash();
         let may_have_copy =
-            self.stored.copy_of(object).is_some() || self.tombstones.may_be_away(hash);
+            self.stored.copy_of(object).is_some() || self.tier.tombstones.may_be_away(hash);
         if !may_have_copy && !self.has_unheard_disks() {
             return;
         }

@@ -21,7 +21,7 @@ impl KeyShard {
             let removed = match self.stored.find(key) {
                 None => {
                     // Owners that are away may still have it.
-                    self.tombstones.note_change(hash_key(key));
+                    self.tier.tombstones.note_change(hash_key(key));
                     self.rebuild.note_change(hash_key(key));
                     Err(Status::ObjectNotFound)
                 }
@@ -73,7 +73,7 @@ impl KeyShard {
         if flags.has(Flags::PENDING) {
             self.discard_all_pending(object);
         }
-        self.tombstones.note_change(self.stored.keys[object].hash());
+        self.tier.tombstones.note_change(self.stored.keys[object].hash());
         self.rebuild.note_change(self.stored.keys[object].hash());
         if complete {
             self.note_departure(self.stored.keys[object].first, cause);
@@ -103,7 +103,7 @@ impl KeyShard {
         if replicas.is_empty() {
             return Err(Status::ReplicaNotFound);
         }
-        self.tombstones.note_change(record.hash());
+        self.tier.tombstones.note_change(record.hash());
         self.rebuild.note_change(record.hash());
         for id in replicas {
             // A part takes the others with it.

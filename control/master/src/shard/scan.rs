@@ -95,7 +95,7 @@ impl KeyShard {
         force: bool,
     ) -> u64 {
         self.begin(now_ms);
-        self.tombstones.note_pattern();
+        self.tier.tombstones.note_pattern();
         self.rebuild.note_pattern();
         if force && *scan == Scan::FIRST {
             self.note_pattern_removal(pattern);

@@ -177,7 +177,7 @@ impl KeyShard {
         }
         debug_assert!(self.pending.first_of(object).is_none(), "no put is lost");
         debug_assert!(self.relocation.of(object).is_none(), "no move is lost");
-        debug_assert!(self.demotions.of(object).is_none(), "no demotion is lost");
+        debug_assert!(self.tier.demotions.of(object).is_none(), "no demotion is lost");
         self.quotas.forget_object(self.stored.keys[object].key());
         self.stored.remove(object);
     }

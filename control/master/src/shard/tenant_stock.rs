@@ -4,7 +4,6 @@
 
 use crate::limits::LOOK_AHEAD_RATIO;
 use crate::settings::OffloadSettings;
-use crate::tenant::TenantNumber;
 use crate::victim::EvictionReason;
 
 use super::KeyShard;
@@ -19,23 +18,21 @@ impl KeyShard {
         let parts = self.settings.count as u64;
         for (tenant, beyond_bytes) in self.quotas.near_quota(LOOK_AHEAD_RATIO) {
             let wanted_bytes = beyond_bytes.div_ceil(parts);
-            while budget > 0 && self.stock_of(tenant) < wanted_bytes {
+            while budget > 0 && self.tier.stock_of(self.view(), tenant) < wanted_bytes {
                 budget -= 1;
                 let need = EvictionReason::LookAhead;
                 let next = self.least_of_tenant(tenant, need, |it, lane, need| {
                     it.order.next(&mut it.stored, lane, need)
                 });
-                if !next.is_some_and(|next| self.prepare(next.replica, offload)) {
+                let Some(next) = next else {
+                    break;
+                };
+                let Self { tier, stored, space, counters, .. } = self;
+                if !tier.prepare(stored, space, &mut counters.demotions, next.replica, offload) {
                     break;
                 }
             }
         }
         budget
-    }
-
-    /// Bytes of a tenant that are ready to go, or on their way.
-    fn stock_of(&self, tenant: TenantNumber) -> u64 {
-        self.stored.replicas.ready_bytes_of(tenant, self.space.live())
-            + self.demotions.bytes_of_tenant(tenant)
     }
 }

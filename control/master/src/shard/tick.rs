@@ -10,7 +10,7 @@ impl KeyShard {
     pub fn tick(&mut self, now_ms: u64, budget: usize) -> bool {
         self.begin(now_ms);
         self.stored.clock.note();
-        self.refill_budgets();
+        self.tier.refill_budgets(&self.space, self.stored.clock.now_ms());
         self.quotas.weigh(&self.space, self.stored.clock.now_ms());
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);

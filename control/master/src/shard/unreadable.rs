@@ -28,9 +28,9 @@ impl KeyShard {
         let hash = self.stored.keys[copy.object].hash();
         let named = (copy.segment, hash, copy.generation);
         let place = DamagedPlace { address: copy.offset, payload_bytes: copy.payload_bytes };
-        self.tombstones.note_suspect(named, place);
+        self.tier.tombstones.note_suspect(named, place);
         self.note_departure(id, DepartureCause::Unreadable);
-        self.tombstones.note_change(hash);
+        self.tier.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
         self.counters.unreadable_copies += 1;
         self.drop_complete(id);

@@ -28,7 +28,8 @@ impl KeyShard {
         }
         let next = self
             .least_of(segment, need, |it, lane, need| it.order.next(&mut it.stored, lane, need))?;
-        self.may_lose(next.replica, need).then_some(next)
+        let Self { tier, stored, space, counters, .. } = self;
+        tier.may_lose(stored, space, &mut counters.demotions, next.replica, need).then_some(next)
     }
 
     /// As `victim`, of one tenant.
@@ -40,7 +41,8 @@ impl KeyShard {
             return Some(ready);
         }
         let next = self.order.next(&mut self.stored, lane, need)?;
-        self.may_lose(next.replica, need).then_some(next)
+        let Self { tier, stored, space, counters, .. } = self;
+        tier.may_lose(stored, space, &mut counters.demotions, next.replica, need).then_some(next)
     }
 
     /// The replica of a segment that is next in the order of eviction, wherever its bytes lie
@@ -87,7 +89,7 @@ impl KeyShard {
             return 0;
         };
         let mut evictable_bytes = 0;
-        let saves_first = self.saves_first(lane.segment);
+        let saves_first = self.tier.saves_first(self.view(), lane.segment);
         for list in self.order.lists_to_lose(&self.stored) {
             if others + evictable_bytes >= bytes {
                 break;
@@ -99,7 +101,7 @@ impl KeyShard {
                 let is_read =
                     self.stored.groups.touched(object).read_end_ms > self.stored.clock.now_ms();
                 let is_first = matches!(list, ListName::Ready | ListName::Extra);
-                let is_kept = saves_first && !is_first && self.is_disk_wanted(id);
+                let is_kept = saves_first && !is_first && self.tier.is_wanted(self.view(), id);
                 if is_read || is_kept {
                     break;
                 }
@@ -107,6 +109,7 @@ impl KeyShard {
                 id = replica.newer;
             }
         }
-        evictable_bytes + self.revocable_bytes(lane, bytes, others + evictable_bytes)
+        evictable_bytes
+            + self.tier.revocable_bytes(&self.stored, lane, bytes, others + evictable_bytes)
     }
 }

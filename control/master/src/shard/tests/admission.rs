@@ -65,7 +65,7 @@ fn without_a_bound_nothing_is_refused_or_counted() {
     let mut stage = Stage::with(ShardSettings { offload: Some(offload()), ..settings() }, &[4]);
     stage.mount_disk(DISK);
     stage.pour("key", 40);
-    assert!(stage.shard.budgets.is_none());
+    assert!(stage.shard.tier.budgets.is_none());
     assert_eq!(stage.shard.gauges().budget_bytes_per_day, 0);
     assert_eq!(stage.shard.counters().demotions_refused, RefusedDemotions::default());
     assert_eq!(stage.shard.counters().evicted_keys, 0, "all have copies");

@@ -224,7 +224,7 @@ fn an_announced_copy_ends_the_demotion_that_was_to_make_one() {
     stage.put("k");
     stage.put("other");
     stage.tick();
-    assert!(stage.shard.demotions.len() > 0, "look-ahead begins before the disk is heard");
+    assert!(stage.shard.tier.demotions.len() > 0, "look-ahead begins before the disk is heard");
     let generation = stage.generation("k");
     assert_eq!(stage.announce("k", generation, true), 0);
     assert_eq!(stage.lies_in("k"), [0, DISK]);

@@ -1,0 +1,110 @@
+//! The last demotions of a client that leaves: all that its memory alone has, most worth first.
+//! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
+//! bounded part of it.
+
+use crate::counters::RelocationCounts;
+use crate::demotion_task::DemotionTask;
+use crate::disk_wish::DiskWish;
+use crate::eviction_order::EvictionOrder;
+use crate::leaving::{LastDemotion, LeavingClient};
+use crate::limits::LAST_LOOK_REPLICAS;
+use crate::list_name::{Class, ListName};
+use crate::object::Flags;
+use crate::read_view::ReadView;
+use crate::relocation::Relocation;
+use crate::space::Space;
+use crate::stored::StoredObjects;
+
+use super::DiskTier;
+
+impl DiskTier {
+    /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
+    pub(super) fn last_disk(
+        &self,
+        view: ReadView<'_>,
+        relocation: &Relocation,
+        next: &LastDemotion,
+    ) -> Option<u32> {
+        let replica = view.stored.replicas.get(next.replica)?;
+        let is_same = replica.generation == next.generation && !replica.is_on_disk();
+        let object = replica.object;
+        let is_free = is_same
+            && !view.stored.keys.get(object)?.flags.has(Flags::DEMOTING)
+            && relocation.of(object).is_none()
+            && view
+                .stored
+                .replicas
+                .chain(view.stored.keys[object].first)
+                .any(|id| id == next.replica);
+        match is_free.then(|| self.wish(view, next.replica))? {
+            DiskWish::To(disk) => Some(disk),
+            DiskWish::None | DiskWish::Soon | DiskWish::Refused(_) => None,
+        }
+    }
+
+    /// Goes on looking through a client's memory; whether all of it was looked at.
+    pub(crate) fn look_through(
+        &self,
+        view: ReadView<'_>,
+        order: &EvictionOrder,
+        leaving: &mut LeavingClient,
+        client: u128,
+    ) -> bool {
+        let bound = view.stored.replicas.bound();
+        let end = bound.min(leaving.cursor.saturating_add(LAST_LOOK_REPLICAS));
+        for id in leaving.cursor..end {
+            if let Some(last_demotion) = self.last_demotion(view, order, id, client) {
+                leaving.push(last_demotion);
+            }
+        }
+        leaving.cursor = end.max(leaving.cursor);
+        leaving.cursor >= bound
+    }
+
+    pub(super) fn last_demotion(
+        &self,
+        view: ReadView<'_>,
+        order: &EvictionOrder,
+        id: u32,
+        client: u128,
+    ) -> Option<LastDemotion> {
+        let replica = view.stored.replicas.get(id)?;
+        let (object, generation) = (replica.object, replica.generation);
+        if replica.is_on_disk() || view.carrier_of(id) != client || !view.is_readable(id) {
+            return None;
+        }
+        let record = view.stored.keys.get(object).filter(|_| self.is_wanted(view, id))?;
+        let age = view.stored.clock.since(view.stored.groups.touched(record).stamp);
+        let is_pinned = record.flags.has(Flags::PINNED);
+        let (rank, worth) = match view.stored.list_of(object) {
+            _ if is_pinned => (2, u64::MAX - age),
+            ListName::Evictable(Class::Pinned, _) => (1, u64::MAX - age),
+            ListName::Evictable(Class::Plain(kind), _) => (0, order.policy.worth(kind, age)),
+            _ => (0, order.policy.worth(record.kind(), age)),
+        };
+        Some(LastDemotion { rank, worth, replica: id, generation })
+    }
+
+    /// What waits already, or else the next of what was found.
+    pub(crate) fn next_last(
+        &mut self,
+        stored: &mut StoredObjects,
+        space: &mut Space,
+        counts: &mut RelocationCounts,
+        relocation: &Relocation,
+        client: u128,
+        found: Option<&mut LeavingClient>,
+    ) -> Option<DemotionTask> {
+        if let Some(task) = self.take(stored, client) {
+            return Some(task);
+        }
+        let found = found?;
+        while let Some(next) = found.pop() {
+            if let Some(disk) = self.last_disk(ReadView { stored, space }, relocation, &next) {
+                self.begin(stored, space, counts, next.replica, disk, false);
+                return self.take(stored, client);
+            }
+        }
+        None
+    }
+}
