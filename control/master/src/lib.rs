@@ -33,6 +33,7 @@ mod inspected_key;
 mod key;
 mod key_event;
 mod key_events;
+mod key_reports;
 mod keys;
 mod leaving;
 pub mod limits;

@@ -3,6 +3,9 @@
 //! Invariant: the records of a segment, replayed in order behind those of what lay there when it
 //! was followed first, name exactly its complete replicas.
 
+mod places;
+mod removals;
+
 use perigee_schemas::record::Record;
 
 use crate::limits::OUTBOX_BYTES_MAX;

@@ -19,7 +19,6 @@ mod gather_space;
 mod give_back;
 mod hot;
 mod inspect;
-mod key_report;
 mod lend;
 mod mount;
 mod move_task;
@@ -80,7 +79,7 @@ use crate::eviction_order::EvictionOrder;
 use crate::group::GroupLedger;
 use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
-use crate::key_events::KeyEventQueue;
+use crate::key_reports::KeyReports;
 use crate::outbox::Outbox;
 use crate::pending::PendingPuts;
 use crate::read_view::ReadView;
@@ -118,8 +117,7 @@ pub struct KeyShard {
     order: EvictionOrder,
     continued: Continued,
     quotas: ShardQuotas,
-    /// Where changes of keys are reported.
-    events: Option<KeyEventQueue>,
+    reports: KeyReports,
     counters: ShardCounters,
 }
 
@@ -150,7 +148,7 @@ impl KeyShard {
             order: EvictionOrder::new(&settings),
             continued: Continued::new(),
             quotas: ShardQuotas::new(&settings),
-            events: None,
+            reports: KeyReports::default(),
             counters: ShardCounters::default(),
             settings,
         }

@@ -119,7 +119,7 @@ impl KeyShard {
         let first = self.stored.keys[object].first;
         self.stored.keys[object].first = self.stored.replicas.put_last(id, first);
         self.space.count_copy(disk, payload_bytes as i64);
-        self.report_joined(object, id);
+        self.reports.joined(&self.stored, object, id);
         self.stored.note_disk_only(object);
     }
 
@@ -146,7 +146,7 @@ impl KeyShard {
         if !self.tier.tombstones.note(disk, id, hash, generation) {
             self.counters.tombstones_overrun += 1;
         }
-        self.note_void(disk, generation);
+        self.outbox.note_void(&self.space, disk, generation);
     }
 
     /// The number of a mounted disk.

@@ -3,17 +3,21 @@
 //! Invariant: a replica is noted as gone in the step that frees its space, before any other step
 //! can hand that out.
 
-use perigee_schemas::Identity;
-use perigee_schemas::limits::STORED_KEY_BYTES_MAX;
 use perigee_schemas::record::{Record, RecordOp};
 
-use crate::limits::{SNAPSHOT_STEP_REPLICAS, SNAPSHOT_TOMBSTONES_MAX};
-use crate::object::Flags;
+use crate::key_events::KeyEventQueue;
+use crate::limits::SNAPSHOT_STEP_REPLICAS;
+use crate::replica::Replica;
 use crate::slab::NONE;
 
 use super::KeyShard;
 
 impl KeyShard {
+    /// From now on, changes of keys go into this queue.
+    pub fn report_to(&mut self, queue: KeyEventQueue) {
+        self.reports.open(queue);
+    }
+
     /// From now on [`KeyShard::take_records`] tells what becomes of a segment; false if it is not
     /// mounted memory. What lies there already comes from [`KeyShard::snapshot`].
     pub fn follow(&mut self, segment: u32) -> bool {
@@ -39,7 +43,7 @@ impl KeyShard {
     /// returns where to go on, or `None` when all were.
     pub fn snapshot(&mut self, segment: u32, from: u32) -> Option<u32> {
         if from == 0 {
-            self.note_tombstones(segment);
+            self.outbox.note_tombstones(&self.space, &self.tier.tombstones, segment);
         }
         let end = self.stored.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
         for id in from..end {
@@ -81,92 +85,17 @@ impl KeyShard {
         }
     }
 
-    /// Notes that a copy on a disk is void: its owner hears of it where it follows memory of its
-    /// own, so that it does not announce the copy to the next life of the master.
-    pub(super) fn note_void(&mut self, disk: u32, generation: u64) {
-        let Some(client) = self.space.get(disk).map(|share| share.spec.client) else {
-            return;
-        };
-        let mut segments = self.space.iter();
-        let followed = segments.find(|(segment, share)| {
-            share.is_memory() && share.spec.client == client && self.outbox.is_followed(*segment)
-        });
-        if let Some((segment, _)) = followed {
-            self.outbox.note(segment, &void(generation));
-        }
-    }
-
-    /// Notes the void copies that the owner of a segment has not confirmed, as far as that is
-    /// bounded.
-    fn note_tombstones(&mut self, segment: u32) {
-        let Some(client) = self.space.get(segment).map(|share| share.spec.client) else {
-            return;
-        };
-        for disk in self.space.disks().to_vec() {
-            let is_own = self.space.get(disk).is_some_and(|share| share.spec.client == client);
-            let waiting = self.tier.tombstones.oldest(disk, SNAPSHOT_TOMBSTONES_MAX);
-            for tombstone in waiting.filter(|_| is_own).unwrap_or_default() {
-                self.outbox.note(segment, &void(tombstone.generation));
-            }
-        }
-    }
-
-    /// Notes what becomes of a replica, which has an object.
+    /// Notes what becomes of a replica, which has an object, if an owner follows its segment.
     pub(super) fn note(&mut self, id: u32, op: RecordOp) {
-        let replica = &self.stored.replicas[id];
-        if !self.outbox.is_followed(replica.segment) {
+        let Replica { segment, object, .. } = self.stored.replicas[id];
+        if !self.outbox.is_followed(segment) || self.stored.keys.get(object).is_none() {
             return;
         }
-        let Some(object) = self.stored.keys.get(replica.object) else {
-            return;
-        };
-        let group =
-            self.stored.groups.name(object.group).filter(|it| it.len() <= STORED_KEY_BYTES_MAX);
-        // Of what is gone only the place counts.
-        let part = replica.part().filter(|_| op != RecordOp::Free).and_then(|part| {
-            self.stored.striped.record_part(replica.object, part, object.checksum)
-        });
-        let flag = |flag: u8, wire: u8| if object.flags.has(flag) { wire } else { 0 };
-        let share = self.space.get(replica.segment);
+        let share = self.space.get(segment);
         let replicas = match share.is_some_and(|share| share.spec.keeps_replica_counts) {
-            true => Record::flags_of_replicas(self.wanted_replicas(replica.object)),
+            true => Record::flags_of_replicas(self.wanted_replicas(object)),
             false => 0,
         };
-        let record = Record {
-            op,
-            flags: flag(Flags::HARD_PIN, Record::HARD_PIN)
-                | flag(Flags::SOFT_PIN, Record::SOFT_PIN)
-                | replicas,
-            checksum: match part {
-                None => object.checksum,
-                Some(_) => self.stored.checksum_of_replica(id),
-            },
-            sequence: 0,
-            generation: replica.generation,
-            offset: replica.offset,
-            payload_bytes: replica.payload_bytes,
-            client: Identity(object.owner),
-            key: object.key(),
-            group: group.unwrap_or_default().as_bytes(),
-            part,
-        };
-        self.outbox.note(replica.segment, &record);
-    }
-}
-
-/// The record of a void copy: only its generation counts.
-fn void(generation: u64) -> Record<'static> {
-    Record {
-        op: RecordOp::Void,
-        flags: 0,
-        checksum: 0,
-        sequence: 0,
-        generation,
-        offset: 0,
-        payload_bytes: 1,
-        client: Identity(0),
-        key: b"-",
-        group: b"",
-        part: None,
+        self.outbox.note_replica(&self.stored, id, op, replicas);
     }
 }

@@ -98,7 +98,7 @@ impl KeyShard {
         }
         self.quotas.count_object(copy.key);
         self.space.count_copy(disk, copy.payload_bytes as i64);
-        self.report_packed(copy.key, copy.payload_bytes);
+        self.reports.packed(copy.key, copy.payload_bytes);
         true
     }
 

@@ -167,7 +167,8 @@ impl KeyShard {
         };
         let stamp = self.stored.clock.touch();
         let objects = self.stored.keys.len();
-        self.report_gone(
+        self.reports.gone(
+            &self.stored,
             object,
             self.stored.keys[object].first,
             self.stored.replicas.media(pending.first),
@@ -211,7 +212,7 @@ impl KeyShard {
         self.rebuild.note_change(hash);
         let payload_bytes = self.stored.bytes_of_object(object, pending.first);
         self.counters.count_value(payload_bytes);
-        self.report_stored(object, pending.first);
+        self.reports.stored(&self.stored, object, pending.first);
     }
 
     /// When the soft pin of an object ends that is published now.

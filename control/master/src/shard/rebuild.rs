@@ -154,7 +154,7 @@ impl KeyShard {
     pub(super) fn drop_announced(&mut self, object: u32) {
         self.rebuild.forget(object);
         let first = self.stored.keys[object].first;
-        self.report_gone(object, first, Media::default());
+        self.reports.gone(&self.stored, object, first, Media::default());
         let lease = self.stored.take_read_lease(object);
         let end_ms = lease.end_ms.max(self.lease_end_ms());
         self.stored.keys[object].first = NONE;
@@ -200,9 +200,9 @@ impl KeyShard {
         let list = self.stored.list_of(object);
         self.stored.relink(object, list);
         match record.part {
-            None => self.report_joined(object, id),
+            None => self.reports.joined(&self.stored, object, id),
             Some(_) if !was_complete && self.view().is_complete(object) => {
-                self.report_stored(object, id)
+                self.reports.stored(&self.stored, object, id);
             }
             Some(_) => {}
         }

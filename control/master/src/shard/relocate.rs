@@ -109,12 +109,12 @@ impl KeyShard {
         match done.purpose {
             Purpose::Copy | Purpose::Repair | Purpose::Heat => {
                 self.stored.replicas.put_behind(done.target, done.source);
-                self.report_joined(object, done.target);
+                self.reports.joined(&self.stored, object, done.target);
             }
             Purpose::Promotion => {
                 self.stored.replicas.put_before(done.target, self.stored.keys[object].first);
                 self.stored.keys[object].first = done.target;
-                self.report_joined(object, done.target);
+                self.reports.joined(&self.stored, object, done.target);
                 self.counters.promoted_bytes += payload_bytes;
             }
             Purpose::Drain | Purpose::Move => self.replace_by(object, done.source, done.target),
@@ -149,8 +149,8 @@ impl KeyShard {
         self.stored.replicas.put_before(target, others);
         self.stored.keys[object].first = target;
         if self.stored.replicas[source].medium() != self.stored.replicas[target].medium() {
-            self.report_joined(object, target);
-            self.report_left(object, source, target);
+            self.reports.joined(&self.stored, object, target);
+            self.reports.left(&self.stored, object, source, target);
         }
         self.drop_replica(source, Reuse::AfterReads(lease));
     }

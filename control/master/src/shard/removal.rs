@@ -1,35 +1,16 @@
-//! Removals that outlive the master: owners keep them beside what lies in their segments, and the
-//! next life of the master hears of them before it takes anything over.
+//! Removals that outlive the master, as owners say who heard of them, and what is void because of
+//! later bytes.
 //! Invariant: a removal is noted in the step that removes, so what is written later is later.
 
-use perigee_schemas::Identity;
 use perigee_schemas::record::{Record, RecordOp};
 
 use crate::key::{hash_key, shard_of_hash};
-use crate::limits::REMOVAL_KEEPERS_MAX;
-use crate::pattern::Pattern;
-use crate::removals::{Removal, names_of};
+use crate::removals::Removal;
 use crate::slab::NONE;
 
 use super::KeyShard;
 
 impl KeyShard {
-    /// Notes that a key was removed, whichever owners had it: some may be away.
-    pub(super) fn note_removal(&mut self, key: &[u8]) {
-        self.note_for_keepers(
-            (RecordOp::Removed, self.stored.replicas.generation_bound()),
-            key,
-            &[],
-        );
-    }
-
-    /// The same of all keys that match a pattern.
-    pub(super) fn note_pattern_removal(&mut self, pattern: &Pattern) {
-        let (tenant, text) = names_of(pattern);
-        let generation = self.stored.replicas.generation_bound();
-        self.note_for_keepers((RecordOp::RemovedPattern, generation), text, tenant);
-    }
-
     /// An object is evicted. Before disks have said what they have, one may have the key as it was
     /// before, and the next life of the master may be the first one to hear of that: older copies
     /// are void from now on, and the one that may be of these bytes is not.
@@ -43,7 +24,7 @@ impl KeyShard {
         let record = &self.stored.keys[object];
         let (hash, key) = (record.hash(), record.key().to_vec());
         self.removals.note_key(hash, Removal { sequence: 0, generation });
-        self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
+        self.outbox.note_removal(&self.space, generation, &key);
     }
 
     /// An object is about to get the bytes of a put. A disk may have the key as it was before: one
@@ -60,7 +41,7 @@ impl KeyShard {
         let generation =
             replicas.map(|id| self.stored.replicas[id].generation).min().unwrap_or_default();
         let key = self.stored.keys[object].key().to_vec();
-        self.note_for_keepers((RecordOp::Removed, generation), &key, &[]);
+        self.outbox.note_removal(&self.space, generation, &key);
     }
 
     /// Whether disks may still have something to announce that this life of the master knows
@@ -69,45 +50,6 @@ impl KeyShard {
         let is_early = self.settings.offload.is_some()
             && self.rebuild.awaits_disks(self.stored.clock.now_ms());
         is_early || self.space.disks().iter().any(|disk| self.space.is_unheard(*disk))
-    }
-
-    /// Notes that copies of smaller generations are void.
-    fn note_for_keepers(&mut self, (op, generation): (RecordOp, u64), key: &[u8], group: &[u8]) {
-        let record = Record {
-            op,
-            flags: 0,
-            checksum: 0,
-            sequence: 0,
-            generation,
-            offset: 0,
-            payload_bytes: 1,
-            client: Identity(0),
-            key,
-            group,
-            part: None,
-        };
-        if !record.is_valid() {
-            return;
-        }
-        for segment in self.removal_keepers() {
-            self.outbox.note(segment, &record);
-        }
-    }
-
-    /// Segments of several owners: enough that one of them outlives the master.
-    fn removal_keepers(&self) -> Vec<u32> {
-        let mut keepers: Vec<(u128, u32)> = Vec::with_capacity(REMOVAL_KEEPERS_MAX);
-        for (segment, share) in self.space.iter() {
-            let client = share.spec.client;
-            let is_followed = share.is_memory() && self.outbox.is_followed(segment);
-            if is_followed && keepers.iter().all(|(known, _)| *known != client) {
-                keepers.push((client, segment));
-            }
-            if keepers.len() == REMOVAL_KEEPERS_MAX {
-                break;
-            }
-        }
-        keepers.into_iter().map(|(_, segment)| segment).collect()
     }
 
     /// Learns of a removal in an earlier life of the master. What another owner has announced

@@ -28,7 +28,7 @@ impl KeyShard {
                 Some(object) => self.remove_object(object, force, DepartureCause::Removed),
             };
             if matches!(removed, Ok(()) | Err(Status::ObjectNotFound)) {
-                self.note_removal(key);
+                self.outbox.note_removal(&self.space, self.stored.replicas.generation_bound(), key);
             }
             out.push(code(removed));
         }
@@ -113,7 +113,7 @@ impl KeyShard {
             }
         }
         if self.stored.keys.find(key).is_none() {
-            self.note_removal(key);
+            self.outbox.note_removal(&self.space, self.stored.replicas.generation_bound(), key);
         }
         Ok(())
     }

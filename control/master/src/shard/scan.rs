@@ -98,7 +98,11 @@ impl KeyShard {
         self.tier.tombstones.note_pattern();
         self.rebuild.note_pattern();
         if force && *scan == Scan::FIRST {
-            self.note_pattern_removal(pattern);
+            self.outbox.note_pattern_removal(
+                &self.space,
+                self.stored.replicas.generation_bound(),
+                pattern,
+            );
         }
         let (mut removed, mut walk) = (0, Step::new());
         while let Some(slot) = walk.next(self, scan, pattern) {
@@ -109,7 +113,10 @@ impl KeyShard {
             let key = (!force).then(|| self.stored.keys[id].key().to_vec());
             let is_removed =
                 self.remove_object(id, force, DepartureCause::RemovedByPattern).is_ok();
-            key.filter(|_| is_removed).iter().for_each(|key| self.note_removal(key));
+            key.filter(|_| is_removed).iter().for_each(|key| {
+                let bound = self.stored.replicas.generation_bound();
+                self.outbox.note_removal(&self.space, bound, key);
+            });
             removed += u64::from(is_removed);
         }
         removed

@@ -101,7 +101,7 @@ impl KeyShard {
         let is_alone = self.stored.keys[object].first == id && gone.sibling == NONE;
         let wanted = if is_alone { 0 } else { self.wanted_replicas(object) };
         let first = self.stored.replicas.unchain(self.stored.keys[object].first, id);
-        self.report_left(object, id, first);
+        self.reports.left(&self.stored, object, id, first);
         let lease = match first {
             NONE => self.stored.take_read_lease(object),
             _ => self.stored.read_lease(object),
@@ -126,7 +126,7 @@ impl KeyShard {
         if first == NONE {
             return;
         }
-        self.report_gone(object, first, Media::default());
+        self.reports.gone(&self.stored, object, first, Media::default());
         let lease = self.stored.take_read_lease(object);
         self.stored.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(lease));
