@@ -1,7 +1,8 @@
 //! Keys that were asked for together with stored ones: when they are stored, they go on from those.
 //! Invariant: bounded memory; a wrong answer only costs a little order, never correctness.
 
-use crate::limits::CONTINUED_KEYS;
+use crate::index::Slot;
+use crate::limits::{CONTINUED_KEYS, CONTINUED_KEYS_MIN};
 
 /// Fingerprints by hash; 0 for none.
 #[derive(Debug)]
@@ -13,7 +14,7 @@ impl Continued {
     }
 
     /// Remembers a key.
-    pub(crate) fn note(&mut self, hash: u64) {
+    fn note(&mut self, hash: u64) {
         *self.slot(hash) = fingerprint(hash);
     }
 
@@ -30,6 +31,20 @@ impl Continued {
     fn slot(&mut self, hash: u64) -> &mut u32 {
         let at = (hash >> 32) as usize % self.0.len();
         &mut self.0[at]
+    }
+
+    /// Remembers the keys behind those of a batch that were found: what is stored under them soon
+    /// goes on from those.
+    pub(crate) fn note_missing(&mut self, found: &[Slot], hashes: &[u64]) {
+        let is_missing = |slot: &&Slot| **slot == Slot::NONE;
+        let missing = found.iter().filter(is_missing).count();
+        if missing == 0 || found.len() - missing < CONTINUED_KEYS_MIN {
+            return;
+        }
+        let batch = found.iter().zip(hashes);
+        for (_, hash) in batch.filter(|(slot, _)| is_missing(slot)) {
+            self.note(*hash);
+        }
     }
 }
 

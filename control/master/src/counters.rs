@@ -1,6 +1,9 @@
 //! What a shard counts for the metrics.
 //! Invariant: counters only grow; gauges are read from the state when they are asked for.
 
+use perigee_schemas::Status;
+
+use crate::columns::ReplicaColumns;
 use crate::moving::Purpose;
 
 /// Upper bounds in bytes of the buckets of [`ShardCounters::value_bytes_buckets`]; one more bucket
@@ -149,6 +152,19 @@ impl ShardCounters {
             Purpose::Repair => &mut self.repairs,
             Purpose::Heat => &mut self.heated,
         }
+    }
+
+    /// Counts lookups for reading, of which so many keys, with so many bytes, lie on disks alone.
+    pub(crate) fn count_gets(&mut self, out: &ReplicaColumns, on_disk: (u64, u64)) {
+        let hits = out.status.iter().filter(|status| **status == Status::Ok.code()).count() as u64;
+        self.total_gets += out.status.len() as u64;
+        self.valid_gets += hits;
+        let (disk_hits, disk_hit_bytes) = on_disk;
+        self.disk_hits += disk_hits;
+        self.disk_hit_bytes += disk_hit_bytes;
+        self.cache_hits += hits - disk_hits;
+        let hit_bytes: u64 = out.payload_bytes.iter().sum();
+        self.cache_hit_bytes += hit_bytes - disk_hit_bytes;
     }
 
     pub(crate) fn count_value(&mut self, payload_bytes: u64) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::{MOVE_BYTES_PER_MS, MOVE_DEADLINE_MS};
-use crate::pending::PutName;
+use crate::put_name::PutName;
 
 /// No drain and no task: those have random identities.
 pub(crate) const NO_JOB: u128 = 0;

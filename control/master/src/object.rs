@@ -1,6 +1,8 @@
 //! The record of one key: its complete replicas, leases and flags.
 //! Invariant: `first` chains the complete replicas; an object without any has an unfinished put.
 
+use perigee_schemas::Status;
+
 use crate::policy::ObjectKind;
 use crate::slab::NONE;
 
@@ -149,6 +151,23 @@ impl Object {
             self.read_end_ms = 0;
         }
         was_running
+    }
+
+    /// A put that has ended may be ended again; one that was discarded in favour of other bytes may
+    /// not.
+    ///
+    /// # Errors
+    /// `InvalidWrite` for other bytes or none, `IllegalClient` for those of another client.
+    pub(crate) fn end_again(&self, client: u128, checksum: u32) -> Result<(), Status> {
+        if self.first == NONE {
+            Err(Status::InvalidWrite)
+        } else if self.owner != client {
+            Err(Status::IllegalClient)
+        } else if self.checksum != checksum {
+            Err(Status::InvalidWrite)
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -4,6 +4,9 @@
 //! A later entry never began before an earlier one, so that each order is a list to whose end the
 //! new entry goes: each put of a batch is added and taken out once, at a fixed cost.
 
+mod objects;
+mod overtaken;
+
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
@@ -11,18 +14,9 @@ use perigee_schemas::PartLayout;
 
 use crate::placement::SoftPin;
 use crate::policy::ObjectKind;
+use crate::put_name::PutName;
 use crate::slab::Slab;
 use crate::slab_list::{Neighbours, SlabList};
-
-/// What tells one put of a key from any other of it, so that a late message ends or frees only its
-/// own put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PutName {
-    /// The writer.
-    pub(crate) client: u128,
-    /// Generation of the first replica that the writer was given.
-    pub(crate) generation: u64,
-}
 
 /// A started put that has neither ended nor been revoked.
 #[derive(Debug)]

@@ -22,6 +22,23 @@ pub enum SoftPin {
 }
 
 impl SoftPin {
+    /// When the pin of an object ends that is published now; `replaced_end_ms` is that of the pin
+    /// which it has, and `default_ttl_ms` the length of one that names none.
+    pub(crate) fn end_ms(
+        self,
+        now_ms: u64,
+        default_ttl_ms: u64,
+        replaced_end_ms: Option<u64>,
+    ) -> Option<u64> {
+        match self {
+            Self::Enable { ttl_ms } => {
+                Some(now_ms.saturating_add(ttl_ms.unwrap_or(default_ttl_ms)))
+            }
+            Self::Preserve => replaced_end_ms.filter(|end_ms| *end_ms > now_ms),
+            Self::Disable => None,
+        }
+    }
+
     /// Reads the wire's form: action 0 preserve, 1 enable, 2 disable; a negative time is none;
     /// the old `with_soft_pin` field enables where the action says nothing.
     ///

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_allocator::Extent;
 
-use crate::pending::PutName;
+use crate::put_name::PutName;
 
 /// What keeps the bytes of an object from being used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

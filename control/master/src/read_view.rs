@@ -13,6 +13,7 @@ use perigee_schemas::master::UnreadableCopy;
 
 use crate::index::Slot;
 use crate::list_name::ListName;
+use crate::pending::PendingPuts;
 use crate::slab::NONE;
 use crate::space::Space;
 use crate::stored::StoredObjects;
@@ -125,5 +126,47 @@ impl ReadView<'_> {
         let candidates: Vec<u32> = complete.filter(fits).collect();
         let at = (failed as usize).checked_rem(candidates.len())?;
         candidates.get(at).copied()
+    }
+
+    /// Where one more replica of an object may go: to hosts that have none, if there are any.
+    pub(crate) fn open_beside(self, pending: &PendingPuts, object: u32, there: &[u32]) -> Vec<u32> {
+        let held =
+            |segment: &u32| there.iter().any(|id| self.stored.replicas[*id].segment == *segment);
+        let shared = |segment: &u32| {
+            let mut others = there.iter().map(|id| self.stored.replicas[*id].segment);
+            others.any(|other| self.space.is_same_host(*segment, other))
+        };
+        let mut open = self.space.live().to_vec();
+        open.retain(|segment| {
+            !held(segment) && !pending.is_written_in(self.stored, object, *segment)
+        });
+        if open.iter().any(|segment| !shared(segment)) {
+            open.retain(|segment| !shared(segment));
+        }
+        open
+    }
+
+    /// Where a promoted copy may go: memory of the disk's owner, else any. What is above the
+    /// watermark goes by eviction, which is cheap as long as disks have copies.
+    pub(crate) fn with_room_for_promotion(self, most_ratio: f64, copy: u32) -> Vec<u32> {
+        let owner = self.carrier_of(copy);
+        let mut open = self.space.live().to_vec();
+        open.retain(|segment| !self.space.is_above(*segment, most_ratio));
+        let is_own = |segment: &u32| {
+            self.space.get(*segment).is_some_and(|share| share.spec.client == owner)
+        };
+        let own: Vec<u32> = open.iter().copied().filter(is_own).collect();
+        if own.is_empty() { open } else { own }
+    }
+
+    /// Panics unless packed records lie on disks, and parts where they may.
+    pub(crate) fn check(self) {
+        for (place, _) in self.stored.keys.packed().iter() {
+            let disk = self.stored.keys.packed().disk(place);
+            assert!(self.space.get(disk).is_some_and(|share| share.is_disk()), "{disk} is a disk");
+        }
+        for (id, replica) in self.stored.replicas.iter().filter(|(_, it)| it.part().is_some()) {
+            assert!(self.space.takes_parts(replica.segment), "replica {id}");
+        }
     }
 }

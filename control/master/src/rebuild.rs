@@ -4,8 +4,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use perigee_schemas::record::Record;
+
 use crate::changed_keys::ChangedKeys;
 use crate::limits::{ANNOUNCING_MS, DISKS_RETURN_MS, REPAIRS_AFTER_START_MS};
+use crate::stored::StoredObjects;
 
 #[derive(Debug, Default)]
 pub(crate) struct Rebuild {
@@ -106,5 +109,18 @@ impl Rebuild {
         let mut objects = self.announced.keys().chain(self.missing.keys());
         assert!(objects.all(|object| is_known(*object)), "what is gone is forgotten");
         assert!(self.missing.values().all(|wanted| *wanted > 1), "one replica is never missing");
+    }
+
+    /// Whether what is known of an object was announced, and is older than a record.
+    pub(crate) fn is_announced_before(
+        &self,
+        stored: &StoredObjects,
+        object: u32,
+        record: &Record<'_>,
+    ) -> bool {
+        match self.announced(object) {
+            Some(known) => known < record.sequence,
+            None => stored.is_older_on_disk(object, record.generation),
+        }
     }
 }

@@ -3,13 +3,15 @@
 //! Invariant: what wants a copy hears once how it ended. Each drain job knows the failures of
 //! replicas that are there, and of no others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_schemas::Status;
 
 use crate::draining::Drain;
+use crate::list_name::ListName;
 use crate::moving::{ReplicaMove, ReplicaMoves};
 use crate::shard_task::{ShardTask, ShardTasks};
+use crate::stored::StoredObjects;
 
 #[derive(Debug, Default)]
 pub(crate) struct Relocation {
@@ -111,11 +113,34 @@ impl Relocation {
         self.tasks.next(limit)
     }
 
-    /// Panics unless the moves agree with each other, and drains know replicas that are there.
-    pub(crate) fn check(&self, is_there: impl Fn(u64) -> bool) {
+    /// Panics unless the moves agree with each other and with what is stored, and drains know
+    /// replicas that are there.
+    pub(crate) fn check(&self, stored: &StoredObjects) {
+        let there: BTreeSet<u64> = stored.replicas.iter().map(|(_, it)| it.generation).collect();
+        self.check_jobs(|generation| there.contains(&generation));
+        self.check_moves(stored);
+    }
+
+    fn check_jobs(&self, is_there: impl Fn(u64) -> bool) {
         self.moves.check();
         self.tasks.check();
         self.drains.values().for_each(|drain| drain.check(&is_there));
+    }
+
+    fn check_moves(&self, stored: &StoredObjects) {
+        for (object, under_way) in self.moves.iter() {
+            let first = stored.keys[object].first;
+            let mut complete = stored.replicas.chain(first);
+            let has_source = complete.any(|id| id == under_way.source);
+            assert!(has_source, "the source of a move is complete");
+            let target = &stored.replicas[under_way.target];
+            assert_eq!((target.object, target.list()), (object, ListName::Held));
+            assert_eq!(target.generation, under_way.generation);
+            let source = &stored.replicas[under_way.source];
+            assert_ne!(source.segment, target.segment, "a move goes elsewhere");
+            assert_eq!(source.payload_bytes, target.payload_bytes);
+            assert_eq!(source.part(), target.part());
+        }
     }
 }
 
@@ -149,7 +174,7 @@ mod tests {
         relocation.put_task(TASK, ShardTask::new(request, 1));
         relocation.begin(3, wanted_by(DRAIN, Purpose::Drain));
         relocation.begin(4, wanted_by(TASK, Purpose::Copy));
-        relocation.check(|_| true);
+        relocation.check_jobs(|_| true);
         relocation
     }
 
@@ -177,14 +202,14 @@ mod tests {
         relocation.cancel(3);
         relocation.note_failure(DRAIN, 5, Some(8), 0, Status::TransferFail);
         relocation.note_failure(TASK, 5, None, 0, Status::TransferFail);
-        relocation.check(|generation| generation == 5);
+        relocation.check_jobs(|generation| generation == 5);
         let drain = relocation.take_drain(DRAIN);
         assert!(!drain.may_try(5, 1) && drain.may_try(6, 1) && !drain.may_use(8, 1));
         let task = relocation.take_task(TASK).unwrap();
         assert!(!task.may_try(1));
         relocation.put_drain(DRAIN, drain);
         relocation.forget(5);
-        relocation.check(|_| false);
+        relocation.check_jobs(|_| false);
         assert!(relocation.take_drain(DRAIN).may_try(5, 1));
     }
 }

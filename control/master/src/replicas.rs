@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use perigee_allocator::Extent;
+use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::limits::PARTS_MAX;
 
 use crate::generations::Generations;
@@ -55,6 +56,27 @@ impl Replicas {
     pub(crate) fn make(&mut self, lane: TenantLane, extent: Extent, payload_bytes: u64) -> u32 {
         let generation = self.generations.next();
         self.adopt(lane, extent.offset, payload_bytes, generation)
+    }
+
+    /// Makes replicas for some extents, which hold so many bytes of a tenant, or of a part of an
+    /// object, and puts them before a chain; returns the start.
+    pub(crate) fn chain_up(
+        &mut self,
+        extents: &[(u32, Extent)],
+        (tenant, payload_bytes): (TenantNumber, u64),
+        part: Option<u8>,
+        mut first: u32,
+    ) -> u32 {
+        for (at, (segment, extent)) in extents.iter().enumerate().rev() {
+            let others = || extents[..at].iter().map(|(other, _)| other);
+            debug_assert!(others().all(|other| other != segment), "one per segment");
+            debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
+            let id = self.make(TenantLane { segment: *segment, tenant }, *extent, payload_bytes);
+            self.set_part(id, part);
+            self.put_before(id, first);
+            first = id;
+        }
+        first
     }
 
     /// All generations that were given are smaller.

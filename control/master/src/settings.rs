@@ -1,6 +1,7 @@
 //! What an operator can set about a shard.
 //! Invariant: fixed for the life of the shard; lease lists rely on a constant lease time.
 
+use crate::limits::HEAT_ROOM_RATIO;
 use crate::policy::PolicyName;
 use crate::strategy::Strategy;
 
@@ -89,6 +90,18 @@ pub struct ShardSettings {
     /// First generation number, not 0: larger than those of earlier lives of the master, as far as
     /// it can know.
     pub generation_base: u64,
+}
+
+impl ShardSettings {
+    /// Part of a segment beyond which nothing is copied there from disks.
+    pub(crate) fn promotion_watermark(&self) -> f64 {
+        (1.0 + self.watermark_ratio) / 2.0
+    }
+
+    /// Part of a segment beyond which it takes no replicas of hot keys.
+    pub(crate) fn heat_ratio(&self) -> f64 {
+        HEAT_ROOM_RATIO.min(self.watermark_ratio)
+    }
 }
 
 impl Default for ShardSettings {

@@ -15,7 +15,7 @@ use perigee_allocator::{Extent, OffsetAllocator};
 use crate::counters::SegmentGauges;
 use crate::limits::{LOANS_MAX, SHARE_ALIGNMENT_BYTES};
 use crate::loan::SpaceLoan;
-use crate::pending::PutName;
+use crate::put_name::PutName;
 use crate::quarantine::{Quarantine, Quarantined};
 use crate::segment::SegmentSpec;
 use crate::share::{SegmentShare, ShareState};
@@ -68,6 +68,23 @@ impl Space {
     /// Whether replicas in a segment may be read.
     pub(crate) fn is_readable(&self, segment: u32) -> bool {
         self.readable(segment).is_some()
+    }
+
+    /// Whether the owner of a segment keeps records of parts.
+    pub(crate) fn takes_parts(&self, segment: u32) -> bool {
+        self.get(segment).is_some_and(|share| share.spec.keeps_parts)
+    }
+
+    /// The readable segments of a name.
+    pub(crate) fn named(&self, name: &str) -> Vec<u32> {
+        let named = |share: &SegmentShare| share.is_memory() && share.spec.name == name;
+        let shares = self.iter().filter(|(_, share)| named(share));
+        shares.map(|(segment, _)| segment).collect()
+    }
+
+    /// Whether a segment that takes objects is used up to a part of it only.
+    pub(crate) fn has_some_below(&self, ratio: f64) -> bool {
+        self.live.iter().any(|segment| !self.is_above(*segment, ratio))
     }
 
     /// Whether two segments lie on one host, as far as their owners name it.
@@ -314,6 +331,15 @@ impl Space {
             let held = held.map(|held| held.used());
             let withheld_bytes = share.withheld_bytes();
             assert_eq!(held, Ok(share.allocator.capacity() + withheld_bytes), "{segment}");
+        }
+    }
+
+    /// Panics unless a master's only shard holds all of each segment, once that is known.
+    pub(crate) fn check_whole(&self) {
+        let is_whole = |share: &SegmentShare| share.is_memory() && !share.is_rebuilding();
+        for (segment, share) in self.iter().filter(|(_, share)| is_whole(share)) {
+            let held_bytes = share.allocator.capacity() + share.withheld_bytes();
+            assert_eq!(held_bytes, share.spec.bytes, "{segment}");
         }
     }
 

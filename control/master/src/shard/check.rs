@@ -10,7 +10,6 @@ use perigee_schemas::PartLayout;
 
 use crate::list_name::ListName;
 use crate::object::Flags;
-use crate::share::SegmentShare;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -21,18 +20,19 @@ impl KeyShard {
         self.stored.check();
         let in_memory = self.stored.replicas.iter().filter(|(_, it)| !it.is_on_disk());
         self.space.check(in_memory.map(|(_, it)| (it.segment, it.extent())));
+        if self.settings.count == 1 {
+            self.space.check_whole();
+        }
         self.pending.check();
         self.outbox.check();
         self.rebuild.check(|object| self.stored.keys.get(object).is_some());
         self.order.policy.check();
-        self.check_whole_segments();
         self.check_chains();
         self.check_parts();
-        self.check_moves();
-        self.check_relocation();
+        self.relocation.check(&self.stored);
         self.check_wishes();
         self.tier.check(self.view());
-        self.check_packed();
+        self.view().check();
         self.quotas.check(&self.stored);
     }
 
@@ -46,17 +46,6 @@ impl KeyShard {
         let parked = self.space.quarantine().iter().filter(|it| it.segment == segment);
         let used = replicas.map(|(_, it)| it.extent()).chain(parked.map(|it| it.extent));
         used.chain(share.allocator.free_extents()).collect()
-    }
-
-    /// A master's only shard holds all of each segment, once that is known.
-    fn check_whole_segments(&self) {
-        if self.settings.count == 1 {
-            let is_whole = |share: &SegmentShare| share.is_memory() && !share.is_rebuilding();
-            for (segment, share) in self.space.iter().filter(|(_, share)| is_whole(share)) {
-                let held_bytes = share.allocator.capacity() + share.withheld_bytes();
-                assert_eq!(held_bytes, share.spec.bytes, "{segment}");
-            }
-        }
     }
 
     fn check_chains(&self) {
@@ -83,7 +72,7 @@ impl KeyShard {
                 let record = &self.stored.replicas[replica];
                 assert_eq!((record.object, record.list()), (id, ListName::Held));
             }
-            let (hard, soft) = self.overtaken_flags(id);
+            let (hard, soft) = self.pending.overtaken_flags(id);
             assert_eq!(object.flags.has(Flags::OVERTAKEN_PIN), hard);
             assert_eq!(object.flags.has(Flags::OVERTAKEN_SOFT_PIN), soft);
             let mut overtaken = self.pending.overtaken(id);
@@ -127,31 +116,8 @@ impl KeyShard {
             assert_eq!(replica.part().is_some(), layout.is_some(), "replica {id}");
             if let (Some(layout), Some(part)) = (layout, replica.part()) {
                 assert_eq!(replica.payload_bytes, layout.bytes_of(part), "replica {id}");
-                assert!(self.takes_parts(replica.segment), "replica {id}");
             }
         }
-    }
-
-    fn check_moves(&self) {
-        for (object, under_way) in self.relocation.moves().iter() {
-            let first = self.stored.keys[object].first;
-            let mut complete = self.stored.replicas.chain(first);
-            let has_source = complete.any(|id| id == under_way.source);
-            assert!(has_source, "the source of a move is complete");
-            let target = &self.stored.replicas[under_way.target];
-            assert_eq!((target.object, target.list()), (object, ListName::Held));
-            assert_eq!(target.generation, under_way.generation);
-            let source = &self.stored.replicas[under_way.source];
-            assert_ne!(source.segment, target.segment, "a move goes elsewhere");
-            assert_eq!(source.payload_bytes, target.payload_bytes);
-            assert_eq!(source.part(), target.part());
-        }
-    }
-
-    fn check_relocation(&self) {
-        let generations = self.stored.replicas.iter().map(|(_, it)| it.generation);
-        let there: BTreeSet<u64> = generations.collect();
-        self.relocation.check(|generation| there.contains(&generation));
     }
 
     /// Only what has bytes is to have more of them; what was made for heat is counted.

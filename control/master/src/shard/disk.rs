@@ -166,7 +166,7 @@ impl KeyShard {
         disk: u32,
         limit: usize,
     ) -> Result<Vec<Tombstone>, Status> {
-        self.own_disk(client, disk)?;
+        self.space.own_disk(client, disk)?;
         self.tier.tombstones.oldest(disk, limit).ok_or(Status::UnavailableInCurrentStatus)
     }
 
@@ -179,7 +179,7 @@ impl KeyShard {
     /// and unknown ones are ignored.
     pub fn confirm_tombstones(&mut self, now_ms: u64, client: u128, disk: u32, numbers: &[u64]) {
         self.begin(now_ms);
-        if self.own_disk(client, disk).is_ok() {
+        if self.space.own_disk(client, disk).is_ok() {
             numbers.iter().for_each(|number| self.tier.tombstones.confirm(disk, *number));
         }
     }
@@ -201,7 +201,7 @@ impl KeyShard {
     ) {
         self.begin(now_ms);
         out.clear();
-        let refused = self.own_disk(client, disk).err();
+        let refused = self.space.own_disk(client, disk).err();
         for copy in copies {
             let learnt = refused.map_or_else(|| self.learn(disk, copy), Err);
             out.push(code(learnt));
@@ -288,14 +288,6 @@ impl KeyShard {
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
         self.end_needless_demotion(object, (disk, copy.generation));
         Ok(())
-    }
-
-    fn own_disk(&self, client: u128, disk: u32) -> Result<(), Status> {
-        let share = self.space.readable(disk).filter(|share| share.is_disk());
-        match share {
-            Some(share) if share.spec.client == client => Ok(()),
-            _ => Err(Status::SegmentNotFound),
-        }
     }
 
     /// Drops a copy whose place on its disk was used again, or whose disk is gone.

@@ -97,7 +97,7 @@ impl KeyShard {
         let mut open: Vec<u32> =
             live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
         let (object, part) = (self.stored.replicas[id].object, self.stored.replicas[id].part());
-        open.retain(|segment| part.is_none() || self.takes_parts(*segment));
+        open.retain(|segment| part.is_none() || self.space.takes_parts(*segment));
         let complete = self.stored.keys[object].first;
         let alike = || {
             let complete = self.stored.replicas.chain(complete);
@@ -108,7 +108,7 @@ impl KeyShard {
             return Destination::Held;
         }
         open.retain(|segment| {
-            let taken = held(segment) || self.is_written_in(object, *segment);
+            let taken = held(segment) || self.pending.is_written_in(&self.stored, object, *segment);
             !taken && drain.may_use(*segment, self.stored.clock.now_ms())
         });
         let source = self.stored.replicas[id].segment;

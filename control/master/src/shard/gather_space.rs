@@ -24,7 +24,7 @@ impl KeyShard {
     /// Segments that take parts of an object, some of them if there are many.
     pub fn part_segments(&self) -> Vec<u32> {
         let segments = self.space.live().iter().copied();
-        segments.filter(|segment| self.takes_parts(*segment)).take(GATHER_PARTS_MAX).collect()
+        segments.filter(|segment| self.space.takes_parts(*segment)).take(GATHER_PARTS_MAX).collect()
     }
 
     /// Free and evictable bytes of this shard in a segment, not counted further than a payload

@@ -5,7 +5,7 @@
 use perigee_schemas::extent::extent_bytes;
 
 use crate::departures::DepartureCause;
-use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, HEAT_ROOM_RATIO, WISHES_MAX};
+use crate::limits::{HEAT_PAUSE_AFTER_EVICTION_MS, HEAT_PAUSE_MS, WISHES_MAX};
 use crate::object::Flags;
 use crate::wishes::Cause;
 
@@ -56,13 +56,9 @@ impl KeyShard {
     fn has_room_beside(&self, object: u32, there: &[u32]) -> bool {
         let bytes =
             there.first().map_or(0, |id| extent_bytes(self.stored.replicas[*id].payload_bytes));
-        let open = self.open_beside(object, there);
-        open.iter().any(|segment| self.space.stays_below(*segment, bytes, self.heat_ratio()))
-    }
-
-    /// Part of a segment beyond which it takes no replicas of hot keys.
-    pub(super) fn heat_ratio(&self) -> f64 {
-        HEAT_ROOM_RATIO.min(self.settings.watermark_ratio)
+        let open = self.view().open_beside(&self.pending, object, there);
+        open.iter()
+            .any(|segment| self.space.stays_below(*segment, bytes, self.settings.heat_ratio()))
     }
 
     /// Leaves a hot key alone for a while; false if too many are.

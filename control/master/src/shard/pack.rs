@@ -129,13 +129,4 @@ impl KeyShard {
         }
         lost.len()
     }
-
-    /// Panics unless what lies on a disk alone is packed or waits for it, and all of it lies on
-    /// disks.
-    pub(super) fn check_packed(&self) {
-        for (place, _) in self.stored.keys.packed().iter() {
-            let disk = self.stored.keys.packed().disk(place);
-            assert!(self.space.get(disk).is_some_and(|share| share.is_disk()), "{disk} is a disk");
-        }
-    }
 }

@@ -7,7 +7,6 @@ use perigee_schemas::extent::extent_bytes;
 use perigee_schemas::limits::PARTS_MAX;
 
 use crate::limits::OBJECT_BYTES_MAX;
-use crate::placement::PutConfig;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -36,15 +35,10 @@ impl KeyShard {
     /// Bytes beyond which no object is placed, however much room there is: it would have too many
     /// parts.
     pub fn largest_object_bytes(&self) -> u64 {
-        let segments = self.space.live().iter().filter(|segment| self.takes_parts(**segment));
+        let segments = self.space.live().iter().filter(|segment| self.space.takes_parts(**segment));
         let longest = segments.filter_map(|segment| self.space.get(*segment));
         let longest = longest.map(|share| share.longest_extent()).max().unwrap_or_default();
         longest.saturating_mul(PARTS_MAX.into()).min(OBJECT_BYTES_MAX)
-    }
-
-    /// As [`KeyShard::cut`], if the writer can write parts.
-    pub(super) fn cut_for(&self, payload_bytes: u64, config: &PutConfig<'_>) -> Option<PartLayout> {
-        if config.parts { self.cut(payload_bytes, config.replica_num) } else { None }
     }
 
     /// Places each part with its replicas; all of them or none.
@@ -77,7 +71,8 @@ impl KeyShard {
         let bytes = places.iter().flatten().map(|(_, extent)| extent.bytes).sum();
         let mut first = NONE;
         for (part, extents) in (0..parts).zip(&places).rev() {
-            first = self.chain_up(extents, &part_of(part), first);
+            let payload = (request.payer, layout.bytes_of(part));
+            first = self.stored.replicas.chain_up(extents, payload, Some(part), first);
         }
         Some(Placed { first, count, bytes })
     }
@@ -87,7 +82,7 @@ impl KeyShard {
         let bytes = layout.extents_bytes();
         let mut room_bytes = 0_u64;
         for segment in self.space.live() {
-            if !self.takes_parts(*segment) {
+            if !self.space.takes_parts(*segment) {
                 continue;
             }
             let missing_bytes = bytes - room_bytes;
@@ -98,11 +93,6 @@ impl KeyShard {
             }
         }
         false
-    }
-
-    /// Whether the owner of a segment keeps records of parts.
-    pub(super) fn takes_parts(&self, segment: u32) -> bool {
-        self.space.get(segment).is_some_and(|share| share.spec.keeps_parts)
     }
 
     /// Owners announce no more: what lacks a part never gets it.

@@ -10,7 +10,7 @@ use perigee_schemas::extent::extent_bytes;
 use crate::limits::PRESSURE_SAMPLES;
 use crate::placement::PutConfig;
 use crate::slab::NONE;
-use crate::tenant::{TenantLane, TenantNumber};
+use crate::tenant::TenantNumber;
 use crate::victim::EvictionReason;
 
 use super::KeyShard;
@@ -69,7 +69,12 @@ impl KeyShard {
             return self.place_parts(request, layout);
         }
         let extents = self.find_extents(request);
-        let first = self.chain_up(&extents, request, NONE);
+        let first = self.stored.replicas.chain_up(
+            &extents,
+            (request.payer, request.payload_bytes),
+            None,
+            NONE,
+        );
         let count = extents.len() as u32;
         let bytes = extent_bytes(request.payload_bytes) * u64::from(count);
         (first != NONE).then_some(Placed { first, count, bytes })
@@ -82,7 +87,7 @@ impl KeyShard {
         let (hash, config) = (request.hash, request.config);
         let mut candidates = self.ranking.rank(&self.space, hash, config, request.same_node);
         if request.part.is_some() {
-            candidates.retain(|segment| self.takes_parts(*segment));
+            candidates.retain(|segment| self.space.takes_parts(*segment));
         }
         let mut excluded = self.split_off_excluded(request, &mut candidates);
         let mut extents = Vec::with_capacity(wanted as usize);
@@ -249,29 +254,5 @@ impl KeyShard {
                 return extents.push((segment, extent));
             }
         }
-    }
-
-    /// Makes the replicas of what was asked for and puts them before a chain; returns the start.
-    pub(super) fn chain_up(
-        &mut self,
-        extents: &[(u32, Extent)],
-        request: &PlaceRequest<'_>,
-        mut first: u32,
-    ) -> u32 {
-        let (payload_bytes, tenant) = (request.payload_bytes, request.payer);
-        for (at, (segment, extent)) in extents.iter().enumerate().rev() {
-            let others = || extents[..at].iter().map(|(other, _)| other);
-            debug_assert!(others().all(|other| other != segment), "one per segment");
-            debug_assert_eq!(extent.bytes, extent_bytes(payload_bytes));
-            let id = self.stored.replicas.make(
-                TenantLane { segment: *segment, tenant },
-                *extent,
-                payload_bytes,
-            );
-            self.stored.replicas.set_part(id, request.part);
-            self.stored.replicas.put_before(id, first);
-            first = id;
-        }
-        first
     }
 }

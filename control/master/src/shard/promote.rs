@@ -39,7 +39,9 @@ impl KeyShard {
         };
         for (at, key) in keys.iter().enumerate().filter(|(at, _)| exists[*at] == 1) {
             // A record that stays packed costs less than an object that stays where it is.
-            if self.is_promoting_enough(queue_limit) || !self.has_room_to_promote() {
+            if self.is_promoting_enough(queue_limit)
+                || !self.space.has_some_below(self.settings.promotion_watermark())
+            {
                 return;
             }
             let hash = self.stored.keys.located()[at];
@@ -77,7 +79,7 @@ impl KeyShard {
             self.counters.promotions_rejected.watermark += 1;
             return false;
         }
-        let open = self.with_room_for_promotion(first);
+        let open = self.view().with_room_for_promotion(self.settings.promotion_watermark(), first);
         let Some((segment, extent)) = self.space.alloc_least_used(&open, bytes) else {
             self.quotas.refund(payer, bytes);
             self.counters.promotions_rejected.watermark += 1;
@@ -92,17 +94,6 @@ impl KeyShard {
         self.relocation.moves().promotions() as usize >= most
     }
 
-    fn has_room_to_promote(&self) -> bool {
-        let most = self.promotion_watermark();
-        self.space.live().iter().any(|segment| !self.space.is_above(*segment, most))
-    }
-
-    /// How full memory is at most that takes copies: half of what lies above the watermark is left
-    /// to puts.
-    fn promotion_watermark(&self) -> f64 {
-        (1.0 + self.settings.watermark_ratio) / 2.0
-    }
-
     /// Whether what lies on disks alone is copied to memory.
     pub fn promotes(&self) -> bool {
         self.settings.promotion.is_some()
@@ -111,19 +102,5 @@ impl KeyShard {
     /// Whether moves wait for a client.
     pub fn has_moves(&self, client: u128) -> bool {
         self.relocation.moves().next_of(client).is_some()
-    }
-
-    /// Where a promoted copy may go: memory of the disk's owner, else any. What is above the
-    /// watermark goes by eviction, which is cheap as long as disks have copies.
-    fn with_room_for_promotion(&self, copy: u32) -> Vec<u32> {
-        let owner = self.view().carrier_of(copy);
-        let most = self.promotion_watermark();
-        let mut open = self.space.live().to_vec();
-        open.retain(|segment| !self.space.is_above(*segment, most));
-        let is_own = |segment: &u32| {
-            self.space.get(*segment).is_some_and(|share| share.spec.client == owner)
-        };
-        let own: Vec<u32> = open.iter().copied().filter(is_own).collect();
-        if own.is_empty() { open } else { own }
     }
 }

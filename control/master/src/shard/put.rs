@@ -9,8 +9,9 @@ use crate::index::Slot;
 use crate::key::{check_key, hash_key};
 use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
-use crate::pending::{Pending, Pins, PutName};
+use crate::pending::{Pending, Pins};
 use crate::policy::ObjectKind;
+use crate::put_name::PutName;
 use crate::slab::NONE;
 use crate::tenant::SHARED;
 
@@ -75,6 +76,10 @@ impl KeyShard {
             Some(object) => self.make_way(object, group, batch.upsert)?,
             None => Pins::default(),
         };
+        let layout = match batch.config.parts {
+            true => self.cut(payload_bytes, batch.config.replica_num),
+            false => None,
+        };
         let request = PlaceRequest {
             hash,
             payload_bytes,
@@ -82,7 +87,7 @@ impl KeyShard {
             same_node,
             effort: batch.effort,
             payer,
-            layout: self.cut_for(payload_bytes, batch.config),
+            layout,
             part: None,
         };
         let placed = self.place_charged(&request)?;
@@ -91,7 +96,8 @@ impl KeyShard {
             Some(object) => object,
             None => self.insert_object(key, hash, group),
         };
-        let kind = self.kind_at(batch, at, hash);
+        let (place, keys) = batch.place_of(at);
+        let kind = ObjectKind::new(place, keys, self.continued.take(hash));
         self.open_put(object, batch, placed, Opened { replaces, kind, layout: request.layout });
         if batch.is_head(at) && self.tier.budgets.is_some() {
             let placed: Vec<u32> = self.stored.replicas.chain(placed.first).collect();
@@ -102,12 +108,6 @@ impl KeyShard {
             out.locations.push(location);
         }
         Ok(())
-    }
-
-    /// The kind of a new object of a batch.
-    fn kind_at(&mut self, batch: &PutStart<'_>, at: usize, hash: u64) -> ObjectKind {
-        let (place, keys) = batch.place_of(at);
-        ObjectKind::new(place, keys, self.continued.take(hash))
     }
 
     /// Whether what is kept of a key that is put again is a packed record that can be read: its
@@ -141,7 +141,7 @@ impl KeyShard {
         if !upsert && self.pending.of(object).any(is_young) {
             return Err(Status::ObjectAlreadyExists);
         }
-        let pins = self.pins(object, complete);
+        let pins = if complete { Pins::of(&self.stored, object) } else { Pins::default() };
         // An upsert leaves those that began before it alone: each of them publishes its bytes
         // unless a later one has.
         if !upsert || (!complete && other_group) {
@@ -153,29 +153,17 @@ impl KeyShard {
         Ok(pins)
     }
 
-    /// The pins of an object if it can be replaced, else none.
-    pub(super) fn pins(&self, object: u32, complete: bool) -> Pins {
-        Pins {
-            hard: complete && self.stored.keys[object].flags.has(Flags::HARD_PIN),
-            soft_end_ms: self.stored.soft_pins.end_ms(object).filter(|_| complete),
-        }
-    }
-
     /// Abandons all unfinished puts of an object.
     pub(super) fn discard_all_pending(&mut self, object: u32) {
         while let Some(generation) = self.pending.first_of(object) {
-            self.discard_pending(object, generation);
+            self.discard_pending(object, generation, Reuse::At);
             debug_assert_ne!(self.pending.first_of(object), Some(generation));
         }
     }
 
     /// Abandons an unfinished put; its space is quarantined, because its writer may still be
     /// writing.
-    pub(super) fn discard_pending(&mut self, object: u32, generation: u64) {
-        self.discard_for(object, generation, Reuse::At);
-    }
-
-    pub(super) fn discard_for(
+    pub(super) fn discard_pending(
         &mut self,
         object: u32,
         generation: u64,
@@ -192,20 +180,11 @@ impl KeyShard {
 
     /// Forgets an unfinished put.
     pub(super) fn drop_pending(&mut self, object: u32, generation: u64, reuse: Reuse) {
-        let Some(pending) = self.take_pending(object, generation) else {
+        let Some(pending) = self.pending.take(&mut self.stored, object, generation) else {
             return;
         };
         self.drop_chain(pending.first, reuse);
         self.settle(object);
-    }
-
-    /// Takes an unfinished put out of the object's.
-    pub(super) fn take_pending(&mut self, object: u32, generation: u64) -> Option<Pending> {
-        let pending = self.pending.remove(object, generation)?;
-        debug_assert!(self.stored.keys[object].flags.has(Flags::PENDING));
-        let more = self.pending.first_of(object).is_some();
-        self.stored.keys[object].flags.set(Flags::PENDING, more);
-        Some(pending)
     }
 
     /// Places a put within the quota of its tenant.
@@ -256,12 +235,5 @@ impl KeyShard {
         };
         self.pending.insert(object, pending);
         self.stored.refresh_blocking(object);
-    }
-
-    /// Whether an unfinished put of an object has a replica in a segment.
-    pub(super) fn is_written_in(&self, object: u32, segment: u32) -> bool {
-        let mut replicas =
-            self.pending.of(object).flat_map(|put| self.stored.replicas.chain(put.first));
-        replicas.any(|id| self.stored.replicas[id].segment == segment)
     }
 }

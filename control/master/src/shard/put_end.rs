@@ -5,13 +5,13 @@
 use perigee_schemas::Status;
 
 use crate::object::Flags;
-use crate::pending::{Pending, PutName};
-use crate::placement::SoftPin;
+use crate::overtaken::Overtaken;
+use crate::pending::{Pending, Pins};
+use crate::put_name::PutName;
 use crate::slab::NONE;
 use crate::striped::StripedObject;
 
 use super::KeyShard;
-use super::overtaken::Overtaken;
 use super::space::Reuse;
 use super::started_puts::StartedPuts;
 
@@ -101,7 +101,7 @@ impl KeyShard {
             return if discarded == Discarded::GivenUp {
                 Err(Status::InvalidWrite)
             } else {
-                self.end_again(object, put.client, sums.whole)
+                self.stored.keys[object].end_again(put.client, sums.whole)
             };
         };
         if pending.name.client != put.client {
@@ -117,29 +117,14 @@ impl KeyShard {
             parts => self.view().has_all_parts(first, parts),
         };
         if !is_whole {
-            self.discard_pending(object, put.generation);
+            self.discard_pending(object, put.generation, Reuse::At);
             return Err(Status::ObjectNotFound);
         }
-        if let Some(pending) = self.take_pending(object, put.generation) {
+        if let Some(pending) = self.pending.take(&mut self.stored, object, put.generation) {
             self.publish(object, &pending, sums);
             self.supersede(object, &pending);
         }
         Ok(())
-    }
-
-    /// A put that has ended may be ended again; one that was discarded in favour of other bytes may
-    /// not.
-    fn end_again(&self, object: u32, client: u128, checksum: u32) -> Result<(), Status> {
-        let record = &self.stored.keys[object];
-        if record.first == NONE {
-            Err(Status::InvalidWrite)
-        } else if record.owner != client {
-            Err(Status::IllegalClient)
-        } else if record.checksum != checksum {
-            Err(Status::InvalidWrite)
-        } else {
-            Ok(())
-        }
     }
 
     /// Discards the puts that began before the one that was published. Those that began later go on
@@ -149,11 +134,11 @@ impl KeyShard {
         let mut overtaken = Vec::new();
         while let Some(earlier) = self.pending.first_before(object, generation) {
             let put = self.pending.get(object, earlier).map(|put| (put.name, put.pins()));
-            self.discard_for(object, earlier, Reuse::Superseded);
+            self.discard_pending(object, earlier, Reuse::Superseded);
             overtaken.extend(put.filter(|(put, _)| self.space.quarantine().has_put(*put)));
             debug_assert_ne!(self.pending.first_of(object), Some(earlier));
         }
-        self.overtake(object, published, &overtaken);
+        self.pending.overtake(&mut self.stored, object, published, &overtaken);
     }
 
     /// Replaces an object's complete replicas by the ones of a put.
@@ -163,7 +148,7 @@ impl KeyShard {
         let lease = self.stored.take_read_lease(object);
         let replaces = match self.stored.keys[object].first {
             NONE => pending.replaces,
-            _ => self.pins(object, true),
+            _ => Pins::of(&self.stored, object),
         };
         let stamp = self.stored.clock.touch();
         let objects = self.stored.keys.len();
@@ -192,7 +177,11 @@ impl KeyShard {
         self.order.note_access(&self.stored, object, self.stored.kind_of(object), false);
         self.drop_chain(old, Reuse::AfterReads(lease));
         debug_assert!(self.relocation.of(object).is_none(), "a move ends with its source");
-        let soft_end_ms = self.soft_end_ms(pending.soft_pin, replaces.soft_end_ms);
+        let soft_end_ms = pending.soft_pin.end_ms(
+            self.stored.clock.now_ms(),
+            self.settings.soft_pin_ttl_ms,
+            replaces.soft_end_ms,
+        );
         let striped = pending.layout.map(|layout| StripedObject::new(layout, sums.parts));
         self.stored.striped.set(object, striped);
         self.set_soft_pin(object, soft_end_ms);
@@ -215,20 +204,6 @@ impl KeyShard {
         self.reports.stored(&self.stored, object, pending.first);
     }
 
-    /// When the soft pin of an object ends that is published now.
-    pub(super) fn soft_end_ms(&self, wanted: SoftPin, replaced_end_ms: Option<u64>) -> Option<u64> {
-        match wanted {
-            SoftPin::Enable { ttl_ms } => {
-                let ttl_ms = ttl_ms.unwrap_or(self.settings.soft_pin_ttl_ms);
-                Some(self.stored.clock.now_ms().saturating_add(ttl_ms))
-            }
-            SoftPin::Preserve => {
-                replaced_end_ms.filter(|end_ms| *end_ms > self.stored.clock.now_ms())
-            }
-            SoftPin::Disable => None,
-        }
-    }
-
     fn revoke_one(&mut self, put: PutName, key: &[u8], in_flight: bool) -> Result<(), Status> {
         if !in_flight && self.free_discarded(put) != Discarded::No {
             return Ok(());
@@ -245,7 +220,7 @@ impl KeyShard {
             return Err(Status::IllegalClient);
         }
         if in_flight {
-            self.discard_pending(object, put.generation);
+            self.discard_pending(object, put.generation, Reuse::At);
         } else {
             self.drop_pending(object, put.generation, Reuse::Now);
         }
@@ -257,7 +232,7 @@ impl KeyShard {
         let mut discarded = Discarded::No;
         while let Some(quarantined) = self.space.release_put(put) {
             self.counters.discard_released += 1;
-            let pins = self.end_overtaken(&quarantined);
+            let pins = self.pending.end_overtaken(&mut self.stored, &quarantined);
             discarded = match (quarantined.superseded, discarded) {
                 (None, _) => Discarded::GivenUp,
                 (Some(_), Discarded::Superseded(earlier)) => {

@@ -6,7 +6,6 @@ use perigee_schemas::Status;
 
 use crate::columns::ReplicaColumns;
 use crate::index::Slot;
-use crate::limits::CONTINUED_KEYS_MIN;
 use crate::touch::Touch;
 
 use super::KeyShard;
@@ -23,26 +22,12 @@ impl KeyShard {
         debug_assert_eq!(out.len(), keys.len(), "one answer per key");
         self.counters.total_checks += out.len() as u64;
         self.counters.valid_checks += out.iter().filter(|status| **status == 1).count() as u64;
-        self.note_missing(&found);
+        self.continued.note_missing(&found, self.stored.keys.located());
         for (slot, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
             self.probe(*slot);
         }
         self.promote_probed(keys, out);
         self.stored.keys.reuse(found);
-    }
-
-    /// Remembers the keys behind those that were found: what is stored under them soon goes on from
-    /// those.
-    fn note_missing(&mut self, found: &[Slot]) {
-        let is_missing = |slot: &&Slot| **slot == Slot::NONE;
-        let missing = found.iter().filter(is_missing).count();
-        if missing == 0 || found.len() - missing < CONTINUED_KEYS_MIN {
-            return;
-        }
-        let hashes = found.iter().zip(self.stored.keys.located());
-        for (_, hash) in hashes.filter(|(slot, _)| is_missing(slot)) {
-            self.continued.note(*hash);
-        }
     }
 
     /// The readable replicas of each key, with the read lease granted.
@@ -85,7 +70,8 @@ impl KeyShard {
         }
         self.stored.keys.reuse(found);
         debug_assert!(out.are_whole(keys.len()), "one entry per key");
-        self.count_gets(out);
+        let on_disk = self.view().disk_hits(out);
+        self.counters.count_gets(out, on_disk);
     }
 
     /// Packed records that are read become objects, which have leases.
@@ -149,17 +135,5 @@ impl KeyShard {
             Some(id) => Ok(self.stored.bytes_of_object(object, id)),
             None => Err(self.view().why_unreadable(object)),
         }
-    }
-
-    fn count_gets(&mut self, out: &ReplicaColumns) {
-        let hits = out.status.iter().filter(|status| **status == Status::Ok.code()).count() as u64;
-        self.counters.total_gets += out.status.len() as u64;
-        self.counters.valid_gets += hits;
-        let (disk_hits, disk_hit_bytes) = self.view().disk_hits(out);
-        self.counters.disk_hits += disk_hits;
-        self.counters.disk_hit_bytes += disk_hit_bytes;
-        self.counters.cache_hits += hits - disk_hits;
-        let hit_bytes: u64 = out.payload_bytes.iter().sum();
-        self.counters.cache_hit_bytes += hit_bytes - disk_hit_bytes;
     }
 }

@@ -110,7 +110,10 @@ impl KeyShard {
             Some(object) => self.gives_way(object, segment, record),
         };
         if !is_taken {
-            self.park(segment, extent);
+            // Readers of the master's earlier life may still read it.
+            let parked =
+                Quarantined { segment, extent, put: None, readers: None, superseded: None };
+            self.space.hold(self.stored.lease_end_ms(), parked);
             return false;
         }
         self.link_announced(segment, hash, record);
@@ -134,19 +137,11 @@ impl KeyShard {
                 && alike().count() < REPLICAS_MAX as usize
                 && self.stored.replicas.chain(first).count() < usize::from(u8::MAX);
         }
-        let is_older = self.is_announced_before(object, record);
+        let is_older = self.rebuild.is_announced_before(&self.stored, object, record);
         if is_older {
             self.drop_announced(object);
         }
         is_older
-    }
-
-    /// Whether what is known of an object was announced, and is older than a record.
-    pub(super) fn is_announced_before(&self, object: u32, record: &Record<'_>) -> bool {
-        match self.rebuild.announced(object) {
-            Some(known) => known < record.sequence,
-            None => self.stored.is_older_on_disk(object, record.generation),
-        }
     }
 
     /// Drops what was announced of an object: there is something newer, or nothing. That is no
@@ -156,7 +151,7 @@ impl KeyShard {
         let first = self.stored.keys[object].first;
         self.reports.gone(&self.stored, object, first, Media::default());
         let lease = self.stored.take_read_lease(object);
-        let end_ms = lease.end_ms.max(self.lease_end_ms());
+        let end_ms = lease.end_ms.max(self.stored.lease_end_ms());
         self.stored.keys[object].first = NONE;
         self.drop_chain(first, Reuse::AfterReads(ReadHold { end_ms, ..lease }));
         self.settle(object);
@@ -195,7 +190,8 @@ impl KeyShard {
             self.set_soft_pin(object, soft.then_some(end_ms));
         }
         self.rebuild.note_announced(object, record.sequence);
-        self.note_announced_replicas(object, record.replicas());
+        let kept = self.stored.kept_replicas(object);
+        self.rebuild.note_wanted(object, record.replicas(), kept);
         self.stored.refresh_blocking(object);
         let list = self.stored.list_of(object);
         self.stored.relink(object, list);
@@ -206,17 +202,5 @@ impl KeyShard {
             }
             Some(_) => {}
         }
-    }
-
-    /// Holds the space of a rejected announcement: readers of the master's earlier life may still
-    /// read it.
-    fn park(&mut self, segment: u32, extent: Extent) {
-        let quarantined =
-            Quarantined { segment, extent, put: None, readers: None, superseded: None };
-        self.space.hold(self.lease_end_ms(), quarantined);
-    }
-
-    fn lease_end_ms(&self) -> u64 {
-        self.stored.clock.now_ms().saturating_add(self.settings.lease_ttl_ms)
     }
 }

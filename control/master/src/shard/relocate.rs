@@ -8,7 +8,7 @@ use perigee_schemas::record::RecordOp;
 use crate::columns::ReplicaState;
 use crate::list_name::ListName;
 use crate::moving::{Purpose, ReplicaMove, move_deadline_ms};
-use crate::pending::PutName;
+use crate::put_name::PutName;
 
 use super::KeyShard;
 use super::move_task::{EndedMoves, MoveTask};

@@ -90,7 +90,9 @@ impl KeyShard {
     }
 
     fn drop_removed(&mut self, object: u32, record: &Record<'_>) {
-        if self.stored.keys[object].first != NONE && self.is_announced_before(object, record) {
+        if self.stored.keys[object].first != NONE
+            && self.rebuild.is_announced_before(&self.stored, object, record)
+        {
             self.drop_announced(object);
         }
     }

@@ -94,9 +94,9 @@ impl KeyShard {
         };
         let (purpose, ratio) = match cause {
             Cause::Loss => (Purpose::Repair, self.settings.watermark_ratio),
-            Cause::Heat => (Purpose::Heat, self.heat_ratio()),
+            Cause::Heat => (Purpose::Heat, self.settings.heat_ratio()),
         };
-        let open = self.open_beside(object, &there);
+        let open = self.view().open_beside(&self.pending, object, &there);
         if open.is_empty() && cause == Cause::Loss {
             return self.wishes.put_off(object);
         }
@@ -124,22 +124,6 @@ impl KeyShard {
             |id: &u32| moves.wishes_of(self.view().carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
         let first = self.wishes.failed(object) as usize % there.len();
         there[first..].iter().chain(&there[..first]).copied().find(is_idle)
-    }
-
-    /// Where one more replica of an object may go: to hosts that have none, if there are any.
-    pub(super) fn open_beside(&self, object: u32, there: &[u32]) -> Vec<u32> {
-        let held =
-            |segment: &u32| there.iter().any(|id| self.stored.replicas[*id].segment == *segment);
-        let shared = |segment: &u32| {
-            let mut others = there.iter().map(|id| self.stored.replicas[*id].segment);
-            others.any(|other| self.space.is_same_host(*segment, other))
-        };
-        let mut open = self.space.live().to_vec();
-        open.retain(|segment| !held(segment) && !self.is_written_in(object, *segment));
-        if open.iter().any(|segment| !shared(segment)) {
-            open.retain(|segment| !shared(segment));
-        }
-        open
     }
 
     /// What to ask the other shards for, so that all are equally full where repairs found no room.

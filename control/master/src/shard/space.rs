@@ -8,7 +8,7 @@ use perigee_schemas::record::RecordOp;
 use crate::departures::DepartureCause;
 use crate::key_event::Media;
 use crate::object::{Flags, Object, READERS_MAX};
-use crate::pending::PutName;
+use crate::put_name::PutName;
 use crate::quarantine::{Quarantined, ReadHold, Readers};
 use crate::replica::Replica;
 use crate::slab::NONE;
@@ -165,7 +165,7 @@ impl KeyShard {
         }
         self.wishes.forget(object);
         self.stored.striped.set(object, None);
-        self.forget_overtaken(object);
+        self.pending.unpin_overtaken(&mut self.stored, object);
         if self.rebuild.announced(object).is_some() {
             self.rebuild.note_change(self.stored.keys[object].hash());
         }

@@ -1,6 +1,6 @@
 //! Puts that their writer ends or takes back. Invariant: one generation per key.
 
-use crate::pending::PutName;
+use crate::put_name::PutName;
 
 /// A batch of puts to end or to revoke; all keys must belong to the shard.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use perigee_schemas::Status;
 use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
 use crate::refusal::JobRefusal;
 use crate::shard_task::{ShardTask, TaskAction, TaskRequest, TaskUpdate};
-use crate::share::SegmentShare;
+use crate::space::Space;
 
 use super::KeyShard;
 use super::copy::{CopyStep, Destination, MissingRoom};
@@ -50,13 +50,14 @@ impl KeyShard {
             ));
         }
         for target in targets {
-            self.check_target(target)?;
+            check_target(&self.space, target)?;
         }
         let source = match &request.action {
             TaskAction::Copy { .. } => None,
             TaskAction::Move { source, .. } => Some(source.as_str()),
         };
-        source.map_or(Ok(()), |source| self.check_owner(&self.named(source), source))?;
+        source
+            .map_or(Ok(()), |source| check_owner(&self.space, &self.space.named(source), source))?;
         let replica = self.view().source_of(object, source, 0);
         let replica = replica.ok_or_else(|| {
             let source = source.unwrap_or_default();
@@ -162,7 +163,7 @@ impl KeyShard {
 
     /// The replica to copy for the next target of a task, and where to.
     fn next_of(&self, task: &ShardTask, object: u32) -> Result<(u32, Destination), TaskObstacle> {
-        let named = self.named(task.target().unwrap_or_default());
+        let named = self.space.named(task.target().unwrap_or_default());
         if named.is_empty() {
             return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
         }
@@ -183,7 +184,8 @@ impl KeyShard {
             return Err(TaskObstacle::Lasting(Status::InvalidParams));
         }
         let is_open = |segment: &u32| {
-            self.space.live().contains(segment) && !self.is_written_in(object, *segment)
+            self.space.live().contains(segment)
+                && !self.pending.is_written_in(&self.stored, object, *segment)
         };
         let open: Vec<u32> = named.into_iter().filter(is_open).collect();
         match open.is_empty() {
@@ -191,41 +193,34 @@ impl KeyShard {
             false => Ok((source, Destination::Open(open))),
         }
     }
+}
 
-    /// A target must be mounted and take objects.
-    fn check_target(&self, name: &str) -> Result<(), JobRefusal> {
-        let named = self.named(name);
-        if named.is_empty() {
-            return Err(invalid(format!(
-                "No segment is named {name:?}: /get_all_segments of the master lists the names"
-            )));
-        }
-        self.check_owner(&named, name)?;
-        match named.iter().any(|segment| self.space.live().contains(segment)) {
-            true => Ok(()),
-            false => Err(JobRefusal {
-                status: Status::UnavailableInCurrentStatus,
-                reason: format!("Segment {name:?} is being emptied and takes no objects"),
-            }),
-        }
+/// A target must be mounted and take objects.
+fn check_target(space: &Space, name: &str) -> Result<(), JobRefusal> {
+    let named = space.named(name);
+    if named.is_empty() {
+        return Err(invalid(format!(
+            "No segment is named {name:?}: /get_all_segments of the master lists the names"
+        )));
     }
-
-    /// One client may have several segments of a name; if several clients have one, the name is
-    /// ambiguous.
-    fn check_owner(&self, named: &[u32], name: &str) -> Result<(), JobRefusal> {
-        let shares = named.iter().filter_map(|segment| self.space.get(*segment));
-        let clients: BTreeSet<u128> = shares.map(|share| share.spec.client).collect();
-        match clients.len() {
-            0 | 1 => Ok(()),
-            several => Err(JobRefusal::shared_name(name, several)),
-        }
+    check_owner(space, &named, name)?;
+    match named.iter().any(|segment| space.live().contains(segment)) {
+        true => Ok(()),
+        false => Err(JobRefusal {
+            status: Status::UnavailableInCurrentStatus,
+            reason: format!("Segment {name:?} is being emptied and takes no objects"),
+        }),
     }
+}
 
-    /// The readable segments of a name.
-    fn named(&self, name: &str) -> Vec<u32> {
-        let named = |share: &SegmentShare| share.is_memory() && share.spec.name == name;
-        let shares = self.space.iter().filter(|(_, share)| named(share));
-        shares.map(|(segment, _)| segment).collect()
+/// One client may have several segments of a name; if several clients have one, the name is
+/// ambiguous.
+fn check_owner(space: &Space, named: &[u32], name: &str) -> Result<(), JobRefusal> {
+    let shares = named.iter().filter_map(|segment| space.get(*segment));
+    let clients: BTreeSet<u128> = shares.map(|share| share.spec.client).collect();
+    match clients.len() {
+        0 | 1 => Ok(()),
+        several => Err(JobRefusal::shared_name(name, several)),
     }
 }
 

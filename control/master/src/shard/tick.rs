@@ -3,6 +3,7 @@
 //! Invariant: one tick does at most `budget` steps, so calls between ticks never wait long.
 
 use super::KeyShard;
+use super::space::Reuse;
 
 impl KeyShard {
     /// Does what is due; to be called about every 10 ms. Returns whether the budget was used up,
@@ -30,7 +31,7 @@ impl KeyShard {
             && let Some(quarantined) = self.space.release_due(self.stored.clock.now_ms())
         {
             self.counters.discard_released += u64::from(quarantined.put.is_some());
-            self.end_overtaken(&quarantined);
+            self.pending.end_overtaken(&mut self.stored, &quarantined);
             budget -= 1;
         }
         budget
@@ -45,7 +46,7 @@ impl KeyShard {
         while budget > 0
             && let Some((object, generation)) = self.pending.oldest(until_ms)
         {
-            self.discard_pending(object, generation);
+            self.discard_pending(object, generation, Reuse::At);
             budget -= 1;
         }
         budget

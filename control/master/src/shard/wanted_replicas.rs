@@ -25,11 +25,6 @@ impl KeyShard {
         }
     }
 
-    /// An announced object was to have so many replicas: the others may still be announced.
-    pub(super) fn note_announced_replicas(&mut self, object: u32, replicas: u8) {
-        self.rebuild.note_wanted(object, replicas, self.stored.kept_replicas(object));
-    }
-
     /// The objects whose owners have not announced all replicas in time are to have them again;
     /// returns what is left of the budget.
     pub(super) fn miss_unannounced(&mut self, mut budget: usize) -> usize {

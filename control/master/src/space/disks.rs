@@ -1,12 +1,13 @@
 //! Disks in the space of a shard: which of them take copies, and from where on their logs can be
 //! read. Invariant: their owners hand out what lies there; the shard only counts it.
 
-use perigee_schemas::DiskHealth;
 use perigee_schemas::disk_address::DiskAddress;
+use perigee_schemas::{DiskHealth, Status};
 
-use super::Space;
 use crate::limits::{DISK_TRIAL_MS, DISK_TURN_BYTES_MAX};
 use crate::share::{SegmentShare, ShareState};
+
+use super::Space;
 
 impl Space {
     /// Disks that are mounted, in order.
@@ -127,5 +128,17 @@ impl Space {
     /// Whether the owner of a disk is still to say what lies there.
     pub(crate) fn is_unheard(&self, disk: u32) -> bool {
         self.get(disk).is_some_and(|share| share.is_unheard)
+    }
+
+    /// Whether a client has mounted a disk.
+    ///
+    /// # Errors
+    /// `SegmentNotFound` if not.
+    pub(crate) fn own_disk(&self, client: u128, disk: u32) -> Result<(), Status> {
+        let share = self.readable(disk).filter(|share| share.is_disk());
+        match share {
+            Some(share) if share.spec.client == client => Ok(()),
+            _ => Err(Status::SegmentNotFound),
+        }
     }
 }

@@ -166,4 +166,9 @@ impl StoredObjects {
             Some(_) => ObjectKind::GROUPED,
         }
     }
+
+    /// When a lease ends that begins now.
+    pub(crate) fn lease_end_ms(&self) -> u64 {
+        self.clock.now_ms().saturating_add(self.lease_ttl_ms)
+    }
 }
