@@ -7,9 +7,6 @@ mod last;
 mod revoke;
 mod wish;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
 use crate::demotion::{Demotion, Demotions};
@@ -32,9 +29,9 @@ pub(crate) struct DiskTier {
     pub(crate) budgets: Option<WriteBudgets>,
     /// Clients that leave, and what is still to be written for them.
     pub(crate) leaving: BTreeMap<u128, LeavingClient>,
-    offload: Option<OffloadSettings>,
+    pub(crate) offload: Option<OffloadSettings>,
     /// Number of shards of the master.
-    shards: usize,
+    pub(crate) shards: usize,
     watermark_ratio: f64,
 }
 

@@ -39,7 +39,6 @@ mod removal;
 mod remove;
 mod repair;
 mod repair_turn;
-mod revoke;
 mod save;
 mod scan;
 mod scan_position;
@@ -47,11 +46,9 @@ mod space;
 mod started_puts;
 mod task_turn;
 mod tasks;
-mod tenant_stock;
 mod tick;
 mod touch;
 mod unreadable;
-mod victim;
 mod wanted_replicas;
 
 #[cfg(test)]
@@ -73,6 +70,7 @@ pub use task_turn::TaskTurn;
 
 use crate::continued::Continued;
 use crate::counters::{SegmentGauges, ShardCounters, ShardGauges};
+use crate::demoting::Demoting;
 use crate::departures::Departures;
 use crate::disk_tier::DiskTier;
 use crate::eviction_order::EvictionOrder;
@@ -91,6 +89,7 @@ use crate::settings::ShardSettings;
 use crate::shard_quotas::ShardQuotas;
 use crate::space::Space;
 use crate::stored::StoredObjects;
+use crate::victim_search::VictimSearch;
 use crate::wishes::Wishes;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
@@ -237,6 +236,31 @@ impl KeyShard {
     /// What can be read now.
     fn view(&self) -> ReadView<'_> {
         ReadView { stored: &self.stored, space: &self.space }
+    }
+
+    /// The tier of disks, with what its steps change.
+    fn demoting(&mut self) -> Demoting<'_> {
+        Demoting {
+            tier: &mut self.tier,
+            stored: &mut self.stored,
+            space: &mut self.space,
+            outbox: &mut self.outbox,
+            counters: &mut self.counters,
+        }
+    }
+
+    /// The search for what is evicted next.
+    fn victims(&mut self) -> VictimSearch<'_> {
+        VictimSearch {
+            order: &mut self.order,
+            quotas: &self.quotas,
+            relocation: &self.relocation,
+            tier: &mut self.tier,
+            stored: &mut self.stored,
+            space: &mut self.space,
+            outbox: &mut self.outbox,
+            counters: &mut self.counters,
+        }
     }
 
     /// Starts a call: time never goes back.

@@ -2,8 +2,6 @@
 //! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
 //! bounded part of it.
 
-use crate::counters::RelocationCounts;
-use crate::demotion_task::DemotionTask;
 use crate::disk_wish::DiskWish;
 use crate::eviction_order::EvictionOrder;
 use crate::leaving::{LastDemotion, LeavingClient};
@@ -12,14 +10,12 @@ use crate::list_name::{Class, ListName};
 use crate::object::Flags;
 use crate::read_view::ReadView;
 use crate::relocation::Relocation;
-use crate::space::Space;
-use crate::stored::StoredObjects;
 
 use super::DiskTier;
 
 impl DiskTier {
     /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
-    pub(super) fn last_disk(
+    pub(crate) fn last_disk(
         &self,
         view: ReadView<'_>,
         relocation: &Relocation,
@@ -83,28 +79,5 @@ impl DiskTier {
             _ => (0, order.policy.worth(record.kind(), age)),
         };
         Some(LastDemotion { rank, worth, replica: id, generation })
-    }
-
-    /// What waits already, or else the next of what was found.
-    pub(crate) fn next_last(
-        &mut self,
-        stored: &mut StoredObjects,
-        space: &mut Space,
-        counts: &mut RelocationCounts,
-        relocation: &Relocation,
-        client: u128,
-        found: Option<&mut LeavingClient>,
-    ) -> Option<DemotionTask> {
-        if let Some(task) = self.take(stored, client) {
-            return Some(task);
-        }
-        let found = found?;
-        while let Some(next) = found.pop() {
-            if let Some(disk) = self.last_disk(ReadView { stored, space }, relocation, &next) {
-                self.begin(stored, space, counts, next.replica, disk, false);
-                return self.take(stored, client);
-            }
-        }
-        None
     }
 }

@@ -64,7 +64,7 @@ impl KeyShard {
         let hash = self.stored.keys[object].hash();
         let is_void = self.tier.tombstones.is_void(under_way.disk, hash, generation);
         if is_written && (is_void || !is_there) {
-            self.cancel_demotion(object);
+            self.demoting().cancel(object);
             return Err(Status::TaskNotFound);
         }
         if is_written {
@@ -76,7 +76,7 @@ impl KeyShard {
             self.counters.demotions.revoked += 1;
             self.tier.give_budget_back(&self.space, &under_way);
         }
-        self.tier.end(&mut self.stored, &mut self.space, object);
+        self.demoting().end(object);
         Ok(())
     }
 
@@ -121,32 +121,6 @@ impl KeyShard {
         self.space.count_copy(disk, payload_bytes as i64);
         self.reports.joined(&self.stored, object, id);
         self.stored.note_disk_only(object);
-    }
-
-    /// Drops a copy that is in no chain any more, with a tombstone unless the disk is gone or its
-    /// log has moved on.
-    pub(super) fn drop_copy(&mut self, id: u32) {
-        let replica = &self.stored.replicas[id];
-        let (disk, generation) = (replica.segment, replica.generation);
-        let hash = self.stored.keys.get(replica.object).map_or(0, |record| record.hash());
-        let is_there = self.view().is_readable(id);
-        self.space.count_copy(disk, -(replica.payload_bytes as i64));
-        self.stored.replicas.unlink(id);
-        self.stored.replicas.remove(id);
-        if is_there {
-            self.bury(disk, hash, generation);
-        } else if !self.space.is_readable(disk) {
-            self.tier.tombstones.note_left_copy(hash);
-        }
-    }
-
-    /// A copy that a disk has, or may have, is void from now on.
-    pub(super) fn bury(&mut self, disk: u32, hash: u64, generation: u64) {
-        let id = self.space.get(disk).map_or(0, |share| share.spec.id);
-        if !self.tier.tombstones.note(disk, id, hash, generation) {
-            self.counters.tombstones_overrun += 1;
-        }
-        self.outbox.note_void(&self.space, disk, generation);
     }
 
     /// The number of a mounted disk.
@@ -286,7 +260,7 @@ impl KeyShard {
             return Err(Status::ObjectNotFound);
         }
         self.link_copy(object, disk, copy.address, copy.payload_bytes, copy.generation);
-        self.end_needless_demotion(object, (disk, copy.generation));
+        self.demoting().end_needless(object, (disk, copy.generation));
         Ok(())
     }
 

@@ -4,24 +4,9 @@
 
 use perigee_schemas::DiskHealth;
 
-use crate::settings::OffloadSettings;
-use crate::victim::EvictionReason;
-
 use super::KeyShard;
 
 impl KeyShard {
-    /// The owner of a disk has said how it is. One that is not well gets no more copies, and those
-    /// that it is not writing yet are given up; where nothing can be written all are.
-    pub(super) fn note_health(&mut self, disk: u32, health: DiskHealth) {
-        self.space.note_health(disk, health, self.stored.clock.now_ms());
-        if health == DiskHealth::Healthy {
-            return;
-        }
-        let still_writes = matches!(health, DiskHealth::Slow | DiskHealth::Full);
-        let objects = self.tier.on_their_way(disk, !still_writes);
-        objects.into_iter().for_each(|object| self.cancel_demotion(object));
-    }
-
     /// Whether nothing is to be evicted before a disk that is well has a copy.
     pub fn puts_wait_for_disks(&self) -> bool {
         self.settings.offload.is_some_and(|offload| !offload.force_evict)
@@ -53,38 +38,5 @@ impl KeyShard {
     pub fn void_before(&self, mark: u64) -> usize {
         let disks = self.space.disks().iter();
         disks.map(|disk| self.tier.tombstones.before(*disk, mark).count()).sum()
-    }
-
-    /// Begins a copy to each disk that has written nothing for long: only a write shows its owner
-    /// that there is room again.
-    pub(super) fn try_disks(&mut self, offload: &OffloadSettings) {
-        let due: Vec<u32> = self.space.disks_to_try(self.stored.clock.now_ms()).collect();
-        for disk in due {
-            if let Some(id) =
-                self.trial_of(disk).filter(|id| self.tier.may_demote(self.view(), *id, offload))
-            {
-                let Self { tier, stored, space, counters, .. } = &mut *self;
-                tier.begin(stored, space, &mut counters.demotions, id, disk, false);
-                let health = self.space.health(disk);
-                self.space.note_health(disk, health, self.stored.clock.now_ms());
-            }
-        }
-    }
-
-    /// What comes next in the order of eviction in memory of a disk's owner, if that disk can have
-    /// a copy.
-    fn trial_of(&mut self, disk: u32) -> Option<u32> {
-        let client = self.space.get(disk)?.spec.client;
-        let is_own = |it: &&u32| self.space.get(**it).is_some_and(|it| it.spec.client == client);
-        let own: Vec<u32> = self.space.live().iter().filter(is_own).copied().collect();
-        own.into_iter().find_map(|segment| {
-            let next = self.next_victim(segment, EvictionReason::LookAhead)?.replica;
-            let (hash, generation) = (
-                self.stored.keys[self.stored.replicas[next].object].hash(),
-                self.stored.replicas[next].generation,
-            );
-            let is_void = self.tier.tombstones.is_void(disk, hash, generation);
-            (self.view().lies_only_there(next) && !is_void).then_some(next)
-        })
     }
 }

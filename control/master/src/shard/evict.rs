@@ -105,7 +105,7 @@ impl KeyShard {
         writer: TenantNumber,
     ) -> Option<Extent> {
         self.counters.evictions_attempted += 1;
-        if self.room_bytes(segment, bytes, writer) < bytes {
+        if self.victims().room_bytes(segment, bytes, writer) < bytes {
             return None;
         }
         let waste_bytes = bytes.saturating_mul(EVICTION_WASTE_FACTOR).max(EVICTION_WASTE_BYTES);
@@ -114,7 +114,7 @@ impl KeyShard {
         let mut evicted = false;
         for _ in 0..steps {
             let reason = EvictionReason::Put(writer);
-            let Some(victim) = self.victim_at_all_costs(segment, reason) else {
+            let Some(victim) = self.victims().at_all_costs(segment, reason) else {
                 break;
             };
             self.evict(victim.replica, reason.into());
@@ -141,7 +141,7 @@ impl KeyShard {
             if self.counters.evicted_bytes - before >= bytes {
                 break;
             }
-            let Some(victim) = self.victim_at_all_costs(segment, need) else {
+            let Some(victim) = self.victims().at_all_costs(segment, need) else {
                 break;
             };
             self.evict(victim.replica, need.into());
@@ -176,7 +176,7 @@ impl KeyShard {
             && self.space.is_above(segment, self.settings.watermark_ratio)
             && self.counters.evicted_bytes - evicted_before <= step_bytes
         {
-            let Some(victim) = self.victim(segment, EvictionReason::Watermark) else {
+            let Some(victim) = self.victims().of_segment(segment, EvictionReason::Watermark) else {
                 break;
             };
             self.evict(victim.replica, DepartureCause::Watermark);

@@ -32,7 +32,7 @@ impl KeyShard {
     pub fn room(&mut self, now_ms: u64, segment: u32, payload_bytes: u64) -> Option<u64> {
         self.begin(now_ms);
         self.space.get(segment).filter(|share| share.is_live())?;
-        Some(self.room_bytes(segment, extent_bytes(payload_bytes), SHARED))
+        Some(self.victims().room_bytes(segment, extent_bytes(payload_bytes), SHARED))
     }
 
     /// Evicts about `bytes` bytes from a segment, or as much as may go.

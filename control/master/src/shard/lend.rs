@@ -52,7 +52,7 @@ impl KeyShard {
     }
 
     fn need(&mut self, segment: u32, waiting_bytes: u64, longest_bytes: u64) -> Option<Need> {
-        let victim_idle_ms = self.victim_idle_ms(segment, urgency(waiting_bytes));
+        let victim_idle_ms = self.victims().idle_ms(segment, urgency(waiting_bytes));
         let allocator = &self.space.get(segment)?.allocator;
         Some(Need {
             segment,
@@ -104,7 +104,7 @@ impl KeyShard {
         let segment = need.segment;
         let share = self.space.get(segment).filter(|it| it.is_live())?;
         let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.lenders()));
-        let idle_ms = self.victim_idle_ms(segment, urgency(need.waiting_bytes));
+        let idle_ms = self.victims().idle_ms(segment, urgency(need.waiting_bytes));
         let theirs_ms = need.victim_idle_ms.saturating_mul(FAIR_IDLE_FACTOR);
         if idle_ms <= theirs_ms.max(FAIR_IDLE_MS) {
             return None;

@@ -38,7 +38,7 @@ impl KeyShard {
             SegmentEvent::Usable { index, bytes } => {
                 self.space.set_usable(*index, *bytes);
             }
-            SegmentEvent::Health { index, health } => self.note_health(*index, *health),
+            SegmentEvent::Health { index, health } => self.demoting().note_health(*index, *health),
             SegmentEvent::Unbacked { index, ranges } => self.space.set_unbacked(*index, ranges),
             SegmentEvent::Recycled { index, oldest } => self.space.recycle(*index, *oldest),
             SegmentEvent::Raised { generation } => {
@@ -58,7 +58,7 @@ impl KeyShard {
         self.space.unmount(segment);
         if let Some(id) = disk {
             self.tier.tombstones.leave(segment, id);
-            self.leave_disk(segment);
+            self.demoting().leave_disk(segment);
         }
     }
 

@@ -78,15 +78,15 @@ impl KeyShard {
     }
 
     /// Whether what is free and what may be evicted holds all parts. If not, nothing is evicted.
-    fn may_find_room(&self, request: &PlaceRequest<'_>, layout: PartLayout) -> bool {
+    fn may_find_room(&mut self, request: &PlaceRequest<'_>, layout: PartLayout) -> bool {
         let bytes = layout.extents_bytes();
         let mut room_bytes = 0_u64;
-        for segment in self.space.live() {
-            if !self.space.takes_parts(*segment) {
+        for segment in self.space.live().to_vec() {
+            if !self.space.takes_parts(segment) {
                 continue;
             }
             let missing_bytes = bytes - room_bytes;
-            let room = self.room_bytes(*segment, missing_bytes, request.payer);
+            let room = self.victims().room_bytes(segment, missing_bytes, request.payer);
             room_bytes += room.min(missing_bytes);
             if room_bytes == bytes {
                 return true;

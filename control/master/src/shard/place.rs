@@ -240,10 +240,11 @@ impl KeyShard {
         let need = EvictionReason::Put(request.payer);
         while !candidates.is_empty() {
             let sampled = candidates.len().min(PRESSURE_SAMPLES);
-            let best =
-                (0..sampled).filter_map(|at| Some((self.victim(candidates[at], need)?, at))).min();
+            let best = (0..sampled)
+                .filter_map(|at| Some((self.victims().of_segment(candidates[at], need)?, at)))
+                .min();
             let at = best.map(|(_, at)| at).or_else(|| {
-                (0..sampled).find(|at| self.revoked_victim(candidates[*at], need).is_some())
+                (0..sampled).find(|at| self.victims().revoked(candidates[*at], need).is_some())
             });
             let Some(at) = at else {
                 candidates.drain(..sampled);

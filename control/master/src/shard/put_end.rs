@@ -191,12 +191,7 @@ impl KeyShard {
         self.stored.refresh_blocking(object);
         let list = self.stored.list_of(object);
         self.stored.relink(object, list);
-        self.tier.demote_early(
-            &mut self.stored,
-            &mut self.space,
-            &mut self.counters.demotions,
-            pending.first,
-        );
+        self.demoting().demote_early(pending.first);
         self.tier.tombstones.note_change(hash);
         self.rebuild.note_change(hash);
         let payload_bytes = self.stored.bytes_of_object(object, pending.first);

@@ -216,7 +216,7 @@ impl KeyShard {
         let (object, generation) =
             (self.stored.replicas[id].object, self.stored.replicas[id].generation);
         if self.tier.demotions.of(object).is_some_and(|it| it.source == id) {
-            self.cancel_demotion(object);
+            self.demoting().cancel(object);
         }
         if self.relocation.is_idle() {
             return;

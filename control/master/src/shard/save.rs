@@ -2,6 +2,7 @@
 //! Invariant: nothing is chosen before the whole memory was looked at, and one call looks at a
 //! bounded part of it.
 
+use crate::demoting::Demoting;
 use crate::demotion_task::DemotionTask;
 
 use super::KeyShard;
@@ -25,16 +26,13 @@ impl KeyShard {
         let mut leaving = self.tier.leaving.remove(&client).unwrap_or_default();
         let is_whole = self.tier.look_through(self.view(), &self.order, &mut leaving, client);
         let mut tasks = Vec::new();
-        while tasks.len() < limit
-            && let Some(task) = self.tier.next_last(
-                &mut self.stored,
-                &mut self.space,
-                &mut self.counters.demotions,
-                &self.relocation,
-                client,
-                is_whole.then_some(&mut leaving),
-            )
-        {
+        while tasks.len() < limit {
+            let found = is_whole.then_some(&mut leaving);
+            let Self { tier, stored, space, outbox, counters, relocation, .. } = self;
+            let mut demoting = Demoting { tier, stored, space, outbox, counters };
+            let Some(task) = demoting.next_last(relocation, client, found) else {
+                break;
+            };
             tasks.push(task);
         }
         let left = leaving.left(self.stored.replicas.bound());

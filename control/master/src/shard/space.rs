@@ -53,7 +53,7 @@ impl KeyShard {
         let Replica { generation, object, .. } = self.stored.replicas[id];
         self.before_drop(id);
         if self.stored.replicas[id].is_on_disk() {
-            return self.drop_copy(id);
+            return self.demoting().drop_copy(id);
         }
         self.note(id, RecordOp::Free);
         let (segment, extent) =

@@ -16,14 +16,14 @@ impl KeyShard {
         let budget = self.release_parked(budget);
         let budget = self.discard_abandoned(budget);
         let budget = self.give_up_moves(budget);
-        let budget = self.give_up_demotions(budget);
+        let budget = self.demoting().give_up(budget);
         let budget = self.end_soft_pins(budget);
         let budget = self.forget_gone(budget);
         let budget = self.forget_recycled(budget);
         let budget = self.pack_due(budget);
         let budget = self.miss_unannounced(budget);
         let budget = self.evict_to_watermark(budget);
-        self.look_ahead(budget) == 0
+        self.victims().look_ahead(budget) == 0
     }
 
     fn release_parked(&mut self, mut budget: usize) -> usize {

@@ -1,8 +1,10 @@
-//! Facts about the tier of disks.
+//! Facts about demotions.
 
-use crate::counters::RelocationCounts;
+use crate::counters::ShardCounters;
+use crate::disk_tier::DiskTier;
 use crate::disk_wish::DiskWish;
 use crate::list_name::ListName;
+use crate::outbox::Outbox;
 use crate::read_view::ReadView;
 use crate::read_view::tests::{OWNER, space};
 use crate::settings::{OffloadSettings, ShardSettings};
@@ -11,14 +13,15 @@ use crate::stored::StoredObjects;
 use crate::stored::tests::{DISK, add, stored};
 use crate::victim::EvictionReason;
 
-use super::DiskTier;
+use super::Demoting;
 
 /// Objects, space with a disk, and the tier of that.
 struct Parts {
     stored: StoredObjects,
     space: Space,
     tier: DiskTier,
-    counts: RelocationCounts,
+    outbox: Outbox,
+    counters: ShardCounters,
 }
 
 impl Parts {
@@ -26,16 +29,20 @@ impl Parts {
         let (stored, space) = (stored(), space());
         let mut tier = DiskTier::new(&ShardSettings { offload, ..ShardSettings::default() });
         tier.mount(DISK, &space.get(DISK).unwrap().spec, stored.clock.now_ms());
-        Self { stored, space, tier, counts: RelocationCounts::default() }
+        Self { stored, space, tier, outbox: Outbox::new(0), counters: ShardCounters::default() }
     }
 
     fn view(&self) -> ReadView<'_> {
         ReadView { stored: &self.stored, space: &self.space }
     }
 
-    fn check(&self) {
+    /// Does a step, after which all records agree.
+    fn step<R>(&mut self, step: impl FnOnce(Demoting<'_>) -> R) -> R {
+        let Self { tier, stored, space, outbox, counters } = self;
+        let result = step(Demoting { tier, stored, space, outbox, counters });
         self.stored.check();
         self.tier.check(self.view());
+        result
     }
 
     /// An object in memory, and its replica.
@@ -45,10 +52,7 @@ impl Parts {
     }
 
     fn may_lose(&mut self, id: u32) -> bool {
-        let (stored, space, counts) = (&mut self.stored, &mut self.space, &mut self.counts);
-        let may = self.tier.may_lose(stored, space, counts, id, EvictionReason::Watermark);
-        self.check();
-        may
+        self.step(|mut demoting| demoting.may_lose(id, EvictionReason::Watermark))
     }
 }
 
@@ -69,11 +73,10 @@ fn what_is_to_have_a_copy_goes_when_it_has_one() {
     assert_eq!(parts.tier.wish(parts.view(), id), DiskWish::To(DISK));
     assert!(!parts.may_lose(id));
     assert_eq!(parts.stored.list_of(object), ListName::Held);
-    assert_eq!(parts.counts.started, 1);
+    assert_eq!(parts.counters.demotions.started, 1);
     let task = parts.tier.take(&parts.stored, OWNER).unwrap();
     assert_eq!((&*task.key, task.disk), (&b"a"[..], DISK));
-    let ended = parts.tier.end(&mut parts.stored, &mut parts.space, object).unwrap();
-    parts.check();
+    let ended = parts.step(|mut demoting| demoting.end(object)).unwrap();
     assert!(ended.is_taken && ended.is_victim);
     assert_eq!(parts.stored.replicas[id].list(), ListName::Ready, "it goes next");
 }
@@ -83,7 +86,7 @@ fn a_queue_that_is_full_takes_no_more() {
     let mut parts = Parts::with(offload(0.0));
     let ids = ["a", "b"].map(|key| parts.add(key).1);
     assert!(ids.iter().all(|id| !parts.may_lose(*id)));
-    assert_eq!((parts.counts.started, parts.tier.demotions.len()), (1, 1));
+    assert_eq!((parts.counters.demotions.started, parts.tier.demotions.len()), (1, 1));
 }
 
 #[test]
@@ -95,18 +98,23 @@ fn without_disks_in_use_all_may_go() {
 }
 
 #[test]
-fn what_is_not_written_gives_its_budget_back() {
-    let mut parts = Parts::with(offload(1.0));
-    let disk = parts.space.disk_id(DISK);
-    let left_bytes = |parts: &Parts| {
-        parts.tier.budgets.as_ref().and_then(|budgets| budgets.state(disk)).unwrap().left_bytes
-    };
-    let (object, id) = parts.add("a");
-    let full_bytes = left_bytes(&parts);
-    assert!(!parts.may_lose(id));
-    assert!(left_bytes(&parts) < full_bytes);
-    let ended = parts.tier.end(&mut parts.stored, &mut parts.space, object).unwrap();
-    parts.tier.give_budget_back(&parts.space, &ended);
-    parts.check();
-    assert_eq!(left_bytes(&parts), full_bytes);
+fn what_is_cancelled_is_void_if_it_may_be_written_and_else_gives_its_budget_back() {
+    for is_taken in [false, true] {
+        let mut parts = Parts::with(offload(1.0));
+        let disk = parts.space.disk_id(DISK);
+        let left_bytes = |parts: &Parts| {
+            parts.tier.budgets.as_ref().and_then(|it| it.state(disk)).unwrap().left_bytes
+        };
+        let (object, id) = parts.add("a");
+        let full_bytes = left_bytes(&parts);
+        assert!(!parts.may_lose(id));
+        assert!(left_bytes(&parts) < full_bytes);
+        if is_taken {
+            parts.tier.take(&parts.stored, OWNER).unwrap();
+        }
+        parts.step(|mut demoting| demoting.cancel(object));
+        assert_eq!(left_bytes(&parts) == full_bytes, !is_taken);
+        assert_eq!(parts.tier.tombstones.len(), usize::from(is_taken));
+        assert_eq!(parts.counters.demotions.revoked, 1);
+    }
 }
