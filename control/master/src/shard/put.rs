@@ -7,17 +7,16 @@ use perigee_schemas::{PartLayout, Status};
 use crate::columns::{PlacementColumns, ReplicaState};
 use crate::index::Slot;
 use crate::key::{check_key, hash_key};
-use crate::limits::OBJECT_BYTES_MAX;
 use crate::object::Flags;
 use crate::pending::{Pending, Pins};
 use crate::policy::ObjectKind;
 use crate::put_name::PutName;
 use crate::slab::NONE;
-use crate::tenant::SHARED;
 
 use super::KeyShard;
-use super::place::{PlaceRequest, Placed};
-use super::put_start::{Effort, PutStart};
+use super::place_request::{PlaceRequest, Placed};
+use super::placing::Placing;
+use super::put_start::PutStart;
 use super::space::Reuse;
 
 /// What a put has beside its place.
@@ -90,7 +89,7 @@ impl KeyShard {
             layout,
             part: None,
         };
-        let placed = self.place_charged(&request)?;
+        let placed = Placing { shard: self, request: &request }.charged()?;
         // Eviction may have taken the object that is being replaced, so it is looked up again.
         let object = match self.stored.find_hashed(hash, key) {
             Some(object) => object,
@@ -185,30 +184,6 @@ impl KeyShard {
         };
         self.drop_chain(pending.first, reuse);
         self.settle(object);
-    }
-
-    /// Places a put within the quota of its tenant.
-    fn place_charged(&mut self, request: &PlaceRequest<'_>) -> Result<Placed, Status> {
-        let reserved_bytes = self.reserve(request)?;
-        let placed = self.place_counted(request);
-        if request.payer != SHARED {
-            let used_bytes = placed.map_or(0, |placed| placed.bytes);
-            self.quotas.refund(request.payer, reserved_bytes - used_bytes);
-        }
-        placed.ok_or(Status::NoAvailableHandle)
-    }
-
-    fn place_counted(&mut self, request: &PlaceRequest<'_>) -> Option<Placed> {
-        let too_large = request.payload_bytes > OBJECT_BYTES_MAX;
-        let placed = if too_large { None } else { self.place(request) };
-        match placed {
-            None => self.counters.alloc_failures += u64::from(request.effort == Effort::Last),
-            Some(placed) => {
-                let partial = placed.count < request.config.replica_num;
-                self.counters.partial_allocations += u64::from(partial);
-            }
-        }
-        placed
     }
 
     pub(super) fn insert_object(&mut self, key: &[u8], hash: u64, group: &str) -> u32 {

@@ -4,16 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use perigee_schemas::Status;
-
 use crate::departures::DepartureCause;
-use crate::limits::{
-    EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR, OBJECT_BYTES_MAX, QUOTA_TRIES_MAX,
-};
-use crate::tenant::{ChargeRefusal, SHARED, TenantLedger, TenantNumber, TenantUsage};
+use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
+use crate::tenant::{TenantLedger, TenantNumber, TenantUsage};
 
 use super::KeyShard;
-use super::place::PlaceRequest;
 
 impl KeyShard {
     /// From now on tenants need a quota, and what they hold is charged to it. For a shard that has
@@ -26,31 +21,6 @@ impl KeyShard {
     /// The tenants with quotas, bytes or objects on any shard; `None` where there are no quotas.
     pub fn tenants(&self) -> Option<Vec<TenantUsage>> {
         self.quotas.usages()
-    }
-
-    /// Charges a put before it is placed, evicting what the tenant has if its quota is used up;
-    /// returns the charge.
-    pub(super) fn reserve(&mut self, request: &PlaceRequest<'_>) -> Result<u64, Status> {
-        let payer = request.payer;
-        if payer == SHARED || request.payload_bytes > OBJECT_BYTES_MAX {
-            return Ok(0);
-        }
-        let places = self.space.live().len().clamp(1, request.config.replica_num.max(1) as usize);
-        let bytes = request.bytes() * places as u64;
-        for _ in 0..QUOTA_TRIES_MAX {
-            let Some(account) = self.quotas.account(payer) else {
-                break;
-            };
-            let short_bytes = match account.try_charge(bytes) {
-                Ok(()) => return Ok(bytes),
-                Err(ChargeRefusal::Closed) => return Err(Status::TenantNotRegistered),
-                Err(ChargeRefusal::Short(short_bytes)) => short_bytes,
-            };
-            if !account.can_ever_hold(bytes) || self.evict_own(payer, short_bytes) == 0 {
-                break;
-            }
-        }
-        Err(Status::TenantQuotaExceeded)
     }
 
     /// Evicts this shard's share, one of `parts`, of the quota that puts on other shards lack. They
@@ -83,7 +53,7 @@ impl KeyShard {
 
     /// Evicts the least valuable objects of a tenant until about `bytes` bytes less are charged, or
     /// some multiple if that is many; returns how many.
-    fn evict_own(&mut self, payer: TenantNumber, bytes: u64) -> u64 {
+    pub(super) fn evict_own(&mut self, payer: TenantNumber, bytes: u64) -> u64 {
         let most_bytes = bytes.min(EVICTION_WASTE_BYTES * EVICTION_WASTE_FACTOR);
         self.counters.evictions_attempted += 1;
         let mut evicted_bytes = 0;
