@@ -6,12 +6,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perigee_schemas::Status;
+use perigee_schemas::extent::extent_bytes;
 
+use crate::destination::Destination;
 use crate::limits::{
     DRAIN_STEP_REPLICAS, DRAIN_WALK_PAUSE_MS, NO_ROOM_PATIENCE_MS, TARGET_PAUSE_MS,
     UNIT_RETRIES_MAX, UNITS_FAILED_MAX, UNITS_NOTED_MAX,
 };
 use crate::loan::Need;
+use crate::pending::PendingPuts;
+use crate::read_view::ReadView;
 use crate::tries::{RetryRule, Tries};
 
 const RULE: RetryRule = RetryRule {
@@ -211,6 +215,47 @@ impl Drain {
         self.tries.values().for_each(|tries| tries.check(&RULE));
         let given_up = self.tries.values().filter(|tries| tries.given_up().is_some());
         assert_eq!(self.given_up, given_up.count());
+    }
+
+    /// The targets for a replica: those that do not hold its object, or its part of it, and are not
+    /// left alone, on hosts without another replica if there is room.
+    pub(crate) fn destination(
+        &self,
+        view: ReadView<'_>,
+        pending: &PendingPuts,
+        targets: &[u32],
+        id: u32,
+    ) -> Destination {
+        let live = view.space.live().iter().copied();
+        let mut open: Vec<u32> =
+            live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
+        let (object, part) = (view.stored.replicas[id].object, view.stored.replicas[id].part());
+        open.retain(|segment| part.is_none() || view.space.takes_parts(*segment));
+        let complete = view.stored.keys[object].first;
+        let alike = || {
+            let complete = view.stored.replicas.chain(complete);
+            complete.filter(move |other| view.stored.replicas[*other].part() == part)
+        };
+        let held = |segment: &u32| alike().any(|id| view.stored.replicas[id].segment == *segment);
+        if !open.is_empty() && open.iter().all(held) {
+            return Destination::Held;
+        }
+        open.retain(|segment| {
+            let taken = held(segment) || pending.is_written_in(view.stored, object, *segment);
+            !taken && self.may_use(*segment, view.stored.clock.now_ms())
+        });
+        let source = view.stored.replicas[id].segment;
+        let others = alike().map(|id| view.stored.replicas[id].segment);
+        let others: Vec<u32> = others.filter(|segment| *segment != source).collect();
+        let bytes = extent_bytes(view.stored.replicas[id].payload_bytes);
+        let is_better = |segment: &u32| {
+            let is_apart = others.iter().all(|other| !view.space.is_same_host(*segment, *other));
+            is_apart && view.space.stays_below(*segment, bytes, 1.0)
+        };
+        if open.iter().any(is_better) {
+            open.retain(is_better);
+        }
+        Destination::Open(open)
     }
 }
 

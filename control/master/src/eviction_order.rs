@@ -4,6 +4,7 @@
 //! gone first.
 
 mod least;
+mod touch;
 mod way;
 
 #[cfg(test)]

@@ -36,4 +36,41 @@ impl Need {
     pub(crate) fn least_bytes(&self, lenders: u64) -> u64 {
         self.longest_bytes.max(self.waiting_bytes / lenders)
     }
+
+    /// Bytes that a lender with `used` of `held` bytes gives so that both shards are equally full
+    /// afterwards.
+    pub(crate) fn evening(&self, used_bytes: u64, held_bytes: u64) -> u64 {
+        let (theirs, own) = (u128::from(self.used_bytes), u128::from(used_bytes));
+        let surplus =
+            (theirs * u128::from(held_bytes)).saturating_sub(own * u128::from(self.held_bytes));
+        match theirs + own {
+            0 => 0,
+            both => u64::try_from(surplus / both).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(used_bytes: u64, held_bytes: u64) -> Need {
+        Need {
+            segment: 0,
+            used_bytes,
+            held_bytes,
+            waiting_bytes: 0,
+            longest_bytes: 0,
+            victim_idle_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_loan_makes_both_shards_equally_full() {
+        assert_eq!(need(90, 100).evening(30, 100), 50);
+        assert_eq!(need(90, 100).evening(90, 100), 0);
+        assert_eq!(need(30, 100).evening(90, 100), 0);
+        assert_eq!(need(100, 100).evening(0, 100), 100);
+        assert_eq!(need(0, 100).evening(0, 100), 0);
+    }
 }

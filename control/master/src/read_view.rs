@@ -169,4 +169,15 @@ impl ReadView<'_> {
             assert!(self.space.takes_parts(replica.segment), "replica {id}");
         }
     }
+
+    pub(crate) fn is_of_object(self, id: u32, object: u32) -> bool {
+        let first = self.stored.keys.get(object).map_or(NONE, |record| record.first);
+        self.stored.replicas.chain(first).any(|complete| complete == id)
+    }
+
+    /// A replica of an object that cannot be read any more.
+    pub(crate) fn stale_of(self, object: u32) -> Option<u32> {
+        let mut complete = self.stored.replicas.chain(self.stored.keys[object].first);
+        complete.find(|id| !self.is_readable(*id))
+    }
 }

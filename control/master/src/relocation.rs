@@ -7,10 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_schemas::Status;
 
-use crate::draining::Drain;
+use crate::draining::{Drain, DrainOrder, DrainReport};
+use crate::limits::REPAIR_MOVES_PER_CLIENT_MAX;
 use crate::list_name::ListName;
 use crate::moving::{ReplicaMove, ReplicaMoves};
+use crate::read_view::ReadView;
 use crate::shard_task::{ShardTask, ShardTasks};
+use crate::share::SegmentShare;
 use crate::stored::StoredObjects;
 
 #[derive(Debug, Default)]
@@ -141,6 +144,39 @@ impl Relocation {
             assert_eq!(source.payload_bytes, target.payload_bytes);
             assert_eq!(source.part(), target.part());
         }
+    }
+
+    /// The replica to copy for a wish: another one after each failure, and none of an owner that has
+    /// enough to do.
+    pub(crate) fn source_for_wish(
+        &self,
+        view: ReadView<'_>,
+        there: &[u32],
+        failed: u32,
+    ) -> Option<u32> {
+        let is_idle =
+            |id: &u32| self.moves.wishes_of(view.carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
+        let first = failed as usize % there.len();
+        there[first..].iter().chain(&there[..first]).copied().find(is_idle)
+    }
+
+    /// How a drain job stands.
+    pub(crate) fn report(
+        &self,
+        view: ReadView<'_>,
+        drain: &Drain,
+        order: &DrainOrder,
+    ) -> DrainReport {
+        let replicas = order.sources.iter().map(|segment| view.stored.replicas.count_in(*segment));
+        let quarantine = view.space.quarantine();
+        let leased = order.sources.iter().map(|segment| quarantine.leased_of(*segment));
+        let active = self.moves.count_of(order.job);
+        // What their owners are still to announce lies there, too.
+        let unheard = order
+            .sources
+            .iter()
+            .filter(|segment| view.space.get(**segment).is_some_and(SegmentShare::is_rebuilding));
+        drain.report(replicas.sum(), leased.sum::<u64>() + unheard.count() as u64, active)
     }
 }
 

@@ -102,6 +102,11 @@ impl ShardSettings {
     pub(crate) fn heat_ratio(&self) -> f64 {
         HEAT_ROOM_RATIO.min(self.watermark_ratio)
     }
+
+    /// How many shards may lend space to this one.
+    pub(crate) fn lenders(&self) -> u64 {
+        self.count.saturating_sub(1).max(1) as u64
+    }
 }
 
 impl Default for ShardSettings {

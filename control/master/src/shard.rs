@@ -21,7 +21,6 @@ mod hot;
 mod inspect;
 mod lend;
 mod mount;
-mod move_task;
 mod notes;
 mod overtaken;
 mod pack;
@@ -48,9 +47,7 @@ mod started_puts;
 mod task_turn;
 mod tasks;
 mod tick;
-mod touch;
 mod unreadable;
-mod wanted_replicas;
 
 #[cfg(test)]
 mod tests;
@@ -60,8 +57,8 @@ pub use crate::given_back::GivenBack;
 pub use crate::inspected_key::{InspectedKey, InspectedObject, InspectedReplica};
 pub use crate::listed_key::ListedKey;
 pub use crate::loan::{Need, SpaceLoan};
+pub use crate::move_task::{EndedMoves, MoveTask};
 pub use announcement::Announcement;
-pub use move_task::{EndedMoves, MoveTask};
 
 pub use put_start::{Effort, PutStart};
 pub use repair_turn::RepairTurn;
@@ -80,9 +77,11 @@ use crate::heat::Heat;
 use crate::hit_sketch::HitSketch;
 use crate::key_reports::KeyReports;
 use crate::outbox::Outbox;
+use crate::owner_notes::OwnerNotes;
 use crate::pending::PendingPuts;
 use crate::read_view::ReadView;
 use crate::rebuild::Rebuild;
+use crate::relocating::Relocating;
 use crate::relocation::Relocation;
 use crate::removals::Removals;
 use crate::segment_ranking::SegmentRanking;
@@ -92,6 +91,7 @@ use crate::space::Space;
 use crate::stored::StoredObjects;
 use crate::victim_search::VictimSearch;
 use crate::wishes::Wishes;
+use crate::wishing::Wishing;
 
 /// The owner of the keys with `shard_of(key, count) == index`.
 ///
@@ -261,6 +261,48 @@ impl KeyShard {
             space: &mut self.space,
             outbox: &mut self.outbox,
             counters: &mut self.counters,
+        }
+    }
+
+    /// The moves under way.
+    fn relocating(&mut self) -> Relocating<'_> {
+        Relocating {
+            settings: &self.settings,
+            quotas: &self.quotas,
+            relocation: &mut self.relocation,
+            stored: &mut self.stored,
+            space: &mut self.space,
+            hits: &mut self.hits,
+            counters: &mut self.counters,
+        }
+    }
+
+    /// The wishes for more replicas.
+    fn wishing(&mut self) -> Wishing<'_> {
+        Wishing {
+            settings: &self.settings,
+            wishes: &mut self.wishes,
+            heat: &mut self.heat,
+            rebuild: &mut self.rebuild,
+            relocation: &self.relocation,
+            pending: &self.pending,
+            stored: &self.stored,
+            space: &self.space,
+            counters: &mut self.counters,
+        }
+    }
+
+    /// What owners are told.
+    fn owner_notes(&mut self) -> OwnerNotes<'_> {
+        OwnerNotes {
+            settings: &self.settings,
+            outbox: &mut self.outbox,
+            wishes: &self.wishes,
+            rebuild: &self.rebuild,
+            removals: &mut self.removals,
+            tier: &self.tier,
+            stored: &mut self.stored,
+            space: &self.space,
         }
     }
 

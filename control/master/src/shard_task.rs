@@ -6,7 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use perigee_schemas::Status;
 
+use crate::destination::Destination;
+use crate::limits::REPLICAS_MAX;
 use crate::moving::Purpose;
+use crate::pending::PendingPuts;
+use crate::read_view::ReadView;
 use crate::tries::{RetryRule, Tries};
 
 /// What is to be done with the replicas of an object; segments go by their names.
@@ -127,6 +131,52 @@ impl ShardTask {
             None => Purpose::Copy,
         }
     }
+
+    /// The replica to copy for the next target of a task, and where to.
+    pub(crate) fn next_copy(
+        &self,
+        view: ReadView<'_>,
+        pending: &PendingPuts,
+        object: u32,
+    ) -> Result<(u32, Destination), TaskObstacle> {
+        let named = view.space.named(self.target().unwrap_or_default());
+        if named.is_empty() {
+            return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
+        }
+        if view.stored.is_striped(object) {
+            return Err(TaskObstacle::Lasting(Status::InvalidParams));
+        }
+        let source = view.source_of(object, self.source.as_deref(), self.failed());
+        let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
+        let complete = view.stored.keys[object].first;
+        let lies_in = |first: u32, segment: &u32| {
+            view.stored.replicas.chain(first).any(|id| view.stored.replicas[id].segment == *segment)
+        };
+        if named.iter().any(|segment| lies_in(complete, segment)) {
+            return Ok((source, Destination::Held));
+        }
+        let is_copy = self.source.is_none();
+        if is_copy && view.stored.replicas.chain(complete).count() >= REPLICAS_MAX as usize {
+            return Err(TaskObstacle::Lasting(Status::InvalidParams));
+        }
+        let is_open = |segment: &u32| {
+            view.space.live().contains(segment)
+                && !pending.is_written_in(view.stored, object, *segment)
+        };
+        let open: Vec<u32> = named.into_iter().filter(is_open).collect();
+        match open.is_empty() {
+            true => Err(TaskObstacle::Passing(Status::UnavailableInCurrentStatus)),
+            false => Ok((source, Destination::Open(open))),
+        }
+    }
+}
+
+/// Why nothing comes next.
+pub(crate) enum TaskObstacle {
+    /// It may go away by itself.
+    Passing(Status),
+    /// It stays.
+    Lasting(Status),
 }
 
 /// The tasks of a shard.

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use perigee_schemas::Status;
 
 use crate::limits::REPAIR_RETRIES_MAX;
+use crate::rebuild::Rebuild;
+use crate::stored::StoredObjects;
 use crate::tries::{RetryRule, Tries};
 
 const RULE: RetryRule =
@@ -218,6 +220,22 @@ impl Wishes {
             }
         }
         assert_eq!((self.due.len(), self.put_off.len()), (due, put_off));
+    }
+
+    /// How many replicas in memory an object is to have: those that it has, but for heat, and those
+    /// that it has lost.
+    pub(crate) fn wanted_replicas(
+        &self,
+        stored: &StoredObjects,
+        rebuild: &Rebuild,
+        object: u32,
+    ) -> usize {
+        let lost = match self.cause(object) {
+            Some(Cause::Loss) => self.replicas(object) as usize,
+            _ => 0,
+        };
+        let missing = usize::from(rebuild.wanted(object));
+        stored.kept_replicas(object).max(lost).max(missing)
     }
 }
 

@@ -5,22 +5,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
 
+use crate::destination::Destination;
 use crate::loan::Need;
-use crate::moving::{Purpose, ReplicaMove, move_deadline_ms};
-use crate::tenant::TenantLane;
+use crate::moving::Purpose;
 
 use super::KeyShard;
-
-/// Where the copy of a replica may go.
-pub(super) enum Destination {
-    /// Nowhere: a replica lies where the copy was to go.
-    Held,
-    /// Into the least used of these segments with room.
-    Open(Vec<u32>),
-}
 
 /// What came of a wish for a copy.
 pub(super) enum CopyStep {
@@ -54,7 +45,7 @@ impl KeyShard {
         let Destination::Open(open) = destination else {
             if matches!(purpose, Purpose::Drain | Purpose::Move) {
                 if purpose == Purpose::Drain {
-                    self.note_loss(source);
+                    self.wishing().note_loss(source);
                 }
                 self.drop_complete(source);
             }
@@ -68,7 +59,7 @@ impl KeyShard {
         }
         match self.space.alloc_least_used(&open, bytes) {
             Some((segment, extent)) => {
-                CopyStep::Begun(self.begin_move(job, purpose, source, segment, extent))
+                CopyStep::Begun(self.relocating().begin_move(job, purpose, source, segment, extent))
             }
             None => {
                 self.quotas.refund(payer, bytes);
@@ -76,39 +67,6 @@ impl KeyShard {
                 CopyStep::NoRoom
             }
         }
-    }
-
-    /// Notes a move, which is charged already, for the owner of the source's segment to take;
-    /// returns who that is.
-    pub(super) fn begin_move(
-        &mut self,
-        job: u128,
-        purpose: Purpose,
-        source: u32,
-        segment: u32,
-        extent: Extent,
-    ) -> u128 {
-        let replica = &self.stored.replicas[source];
-        let (object, payload_bytes) = (replica.object, replica.payload_bytes);
-        debug_assert!(self.relocation.of(object).is_none(), "one move per object");
-        let client = self.view().carrier_of(source);
-        let lane =
-            TenantLane { segment, tenant: self.quotas.payer_of(self.stored.keys[object].key()) };
-        let target = self.stored.replicas.make(lane, extent, payload_bytes);
-        self.stored.replicas.set_part(target, self.stored.replicas[source].part());
-        self.stored.replicas.assign(target, object);
-        let under_way = ReplicaMove {
-            job,
-            purpose,
-            client,
-            source,
-            target,
-            generation: self.stored.replicas[target].generation,
-            taken_ms: None,
-            deadline_ms: move_deadline_ms(self.stored.clock.now_ms(), payload_bytes),
-        };
-        self.relocation.begin(object, under_way);
-        client
     }
 
     /// What to ask the other shards for so that the copies of a turn find room in some segments; in

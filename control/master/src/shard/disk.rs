@@ -83,20 +83,14 @@ impl KeyShard {
     /// Drops what a key has in places that are gone: a copy whose place has been used again, a
     /// replica whose segment was unmounted. So the key may have another copy.
     fn drop_stale(&mut self, hash: u64, key: &[u8]) {
-        while let Some(stale) = self.stale_of(hash, key) {
+        while let Some(object) = self.stored.find_hashed(hash, key)
+            && let Some(stale) = self.view().stale_of(object)
+        {
             match self.stored.replicas[stale].is_on_disk() {
                 true => self.drop_recycled(stale),
                 false => self.lose_replica(stale),
             }
         }
-    }
-
-    fn stale_of(&mut self, hash: u64, key: &[u8]) -> Option<u32> {
-        let object = self.stored.find_hashed(hash, key)?;
-        self.stored
-            .replicas
-            .chain(self.stored.keys[object].first)
-            .find(|id| !self.view().is_readable(*id))
     }
 
     fn link_copy(

@@ -2,14 +2,11 @@
 //! Invariant: one turn looks at a bounded number of replicas, and no more moves are under way than
 //! were allowed.
 
-use perigee_schemas::extent::extent_bytes;
-
 use crate::draining::{Drain, DrainOrder, DrainReport};
 use crate::moving::Purpose;
-use crate::share::SegmentShare;
 
 use super::KeyShard;
-use super::copy::{CopyStep, Destination, MissingRoom};
+use super::copy::{CopyStep, MissingRoom};
 
 impl KeyShard {
     /// Goes on with a drain job; to be called again and again until the job has ended.
@@ -26,7 +23,7 @@ impl KeyShard {
             }
             drain.end_step(self.stored.clock.now_ms(), step.start, bound);
         }
-        let mut report = self.report(&drain, order);
+        let mut report = self.relocation.report(self.view(), &drain, order);
         report.needs = self.needs_of_copies(&order.targets, &missing);
         self.relocation.put_drain(order.job, drain);
         report
@@ -35,19 +32,6 @@ impl KeyShard {
     /// Forgets a drain job that has ended.
     pub fn end_drain(&mut self, job: u128) {
         self.relocation.take_drain(job);
-    }
-
-    fn report(&self, drain: &Drain, order: &DrainOrder) -> DrainReport {
-        let replicas = order.sources.iter().map(|segment| self.stored.replicas.count_in(*segment));
-        let quarantine = self.space.quarantine();
-        let leased = order.sources.iter().map(|segment| quarantine.leased_of(*segment));
-        let active = self.relocation.moves().count_of(order.job);
-        // What their owners are still to announce lies there, too.
-        let unheard = order
-            .sources
-            .iter()
-            .filter(|segment| self.space.get(**segment).is_some_and(SegmentShare::is_rebuilding));
-        drain.report(replicas.sum(), leased.sum::<u64>() + unheard.count() as u64, active)
     }
 
     /// Asks for a copy of a replica if it lies in a source and nothing is in the way.
@@ -76,7 +60,7 @@ impl KeyShard {
             self.drop_complete(id);
             return drain.note_done(0);
         }
-        let destination = self.destination(drain, &order.targets, id);
+        let destination = drain.destination(self.view(), &self.pending, &order.targets, id);
         match self.copy(order.job, Purpose::Drain, id, destination, missing) {
             CopyStep::Begun(_) => {}
             CopyStep::NotNeeded => {
@@ -88,40 +72,5 @@ impl KeyShard {
                 drain.leave();
             }
         }
-    }
-
-    /// The targets for a replica: those that do not hold its object, or its part of it, and are not
-    /// left alone, on hosts without another replica if there is room.
-    fn destination(&self, drain: &Drain, targets: &[u32], id: u32) -> Destination {
-        let live = self.space.live().iter().copied();
-        let mut open: Vec<u32> =
-            live.filter(|segment| targets.is_empty() || targets.contains(segment)).collect();
-        let (object, part) = (self.stored.replicas[id].object, self.stored.replicas[id].part());
-        open.retain(|segment| part.is_none() || self.space.takes_parts(*segment));
-        let complete = self.stored.keys[object].first;
-        let alike = || {
-            let complete = self.stored.replicas.chain(complete);
-            complete.filter(move |other| self.stored.replicas[*other].part() == part)
-        };
-        let held = |segment: &u32| alike().any(|id| self.stored.replicas[id].segment == *segment);
-        if !open.is_empty() && open.iter().all(held) {
-            return Destination::Held;
-        }
-        open.retain(|segment| {
-            let taken = held(segment) || self.pending.is_written_in(&self.stored, object, *segment);
-            !taken && drain.may_use(*segment, self.stored.clock.now_ms())
-        });
-        let source = self.stored.replicas[id].segment;
-        let others = alike().map(|id| self.stored.replicas[id].segment);
-        let others: Vec<u32> = others.filter(|segment| *segment != source).collect();
-        let bytes = extent_bytes(self.stored.replicas[id].payload_bytes);
-        let is_better = |segment: &u32| {
-            let is_apart = others.iter().all(|other| !self.space.is_same_host(*segment, *other));
-            is_apart && self.space.stays_below(*segment, bytes, 1.0)
-        };
-        if open.iter().any(is_better) {
-            open.retain(is_better);
-        }
-        Destination::Open(open)
     }
 }

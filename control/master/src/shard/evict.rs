@@ -76,7 +76,7 @@ impl KeyShard {
                 &mut self.counters,
                 replica,
             );
-            self.note_older_void(object);
+            self.owner_notes().note_older_void(object);
             self.order.policy.evicted(hash, kind, self.stored.keys.len());
         }
         if is_only_part {

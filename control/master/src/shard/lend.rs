@@ -8,6 +8,7 @@ use perigee_allocator::Extent;
 use crate::limits::{DRY_MS, FAIR_IDLE_FACTOR, FAIR_IDLE_MS, LOAN_PART, NEEDS_MAX};
 use crate::loan::{Need, SpaceLoan};
 use crate::share::SegmentShare;
+use crate::space::Space;
 use crate::tenant::SHARED;
 use crate::victim::EvictionReason as Urgency;
 
@@ -70,32 +71,17 @@ impl KeyShard {
     /// idle for much longer than what the other shard would evict.
     pub fn lend(&mut self, now_ms: u64, needs: &[Need], segments: usize) -> Vec<SpaceLoan> {
         self.begin(now_ms);
-        let (lenders, ratio) = (self.lenders(), self.settings.watermark_ratio);
+        let (lenders, ratio) = (self.settings.lenders(), self.settings.watermark_ratio);
         let is_roomy =
             |need: &&Need| self.space.stays_below(need.segment, need.least_bytes(lenders), ratio);
         let (roomy, full): (Vec<&Need>, Vec<&Need>) = needs.iter().partition(is_roomy);
         let loans = roomy.into_iter().chain(full).filter_map(|need| {
-            let extent = self.lend_free(need).or_else(|| self.lend_by_age(need))?;
+            let extent =
+                lend_free(&mut self.space, need, lenders).or_else(|| self.lend_by_age(need))?;
             let generation_bound = self.stored.replicas.generation_bound();
             Some(SpaceLoan { segment: need.segment, extent, generation_bound })
         });
         loans.take(segments).collect()
-    }
-
-    fn lend_free(&mut self, need: &Need) -> Option<Extent> {
-        let lenders = self.lenders();
-        let share = self.space.get(need.segment).filter(|it| it.is_live())?;
-        let allocator = &share.allocator;
-        if allocator.largest_free() < need.longest_bytes {
-            return None;
-        }
-        let bytes = evening(need, allocator.used(), allocator.capacity()) / lenders;
-        debug_assert!(bytes <= allocator.capacity(), "a part of what is held");
-        let bytes = bytes.max(need.least_bytes(lenders));
-        if need.waiting_bytes == 0 && bytes < share.spec.bytes / LOAN_PART {
-            return None;
-        }
-        self.space.cede(need.segment, bytes)
     }
 
     /// Makes a loan of old objects' space, so that eviction takes the oldest of all shards,
@@ -103,7 +89,7 @@ impl KeyShard {
     fn lend_by_age(&mut self, need: &Need) -> Option<Extent> {
         let segment = need.segment;
         let share = self.space.get(segment).filter(|it| it.is_live())?;
-        let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.lenders()));
+        let bytes = (share.spec.bytes / LOAN_PART).max(need.least_bytes(self.settings.lenders()));
         let idle_ms = self.victims().idle_ms(segment, urgency(need.waiting_bytes));
         let theirs_ms = need.victim_idle_ms.saturating_mul(FAIR_IDLE_FACTOR);
         if idle_ms <= theirs_ms.max(FAIR_IDLE_MS) {
@@ -114,10 +100,6 @@ impl KeyShard {
             return None;
         }
         self.space.cede(segment, bytes)
-    }
-
-    fn lenders(&self) -> u64 {
-        self.settings.count.saturating_sub(1).max(1) as u64
     }
 
     /// Takes over free bytes of other shards, also of a segment that this shard hears of later.
@@ -139,46 +121,26 @@ impl KeyShard {
     }
 }
 
+/// Gives free bytes of a segment away: as many as make both shards equally full, and what the
+/// waiting puts take if a free extent is long enough for each of them.
+fn lend_free(space: &mut Space, need: &Need, lenders: u64) -> Option<Extent> {
+    let share = space.get(need.segment).filter(|it| it.is_live())?;
+    let allocator = &share.allocator;
+    if allocator.largest_free() < need.longest_bytes {
+        return None;
+    }
+    let bytes = need.evening(allocator.used(), allocator.capacity()) / lenders;
+    debug_assert!(bytes <= allocator.capacity(), "a part of what is held");
+    let bytes = bytes.max(need.least_bytes(lenders));
+    if need.waiting_bytes == 0 && bytes < share.spec.bytes / LOAN_PART {
+        return None;
+    }
+    space.cede(need.segment, bytes)
+}
+
 fn urgency(waiting_bytes: u64) -> Urgency {
     match waiting_bytes {
         0 => Urgency::Watermark,
         _ => Urgency::Put(SHARED),
-    }
-}
-
-/// Bytes that a lender with `used` of `held` bytes gives so that both shards are equally full
-/// afterwards.
-fn evening(need: &Need, used_bytes: u64, held_bytes: u64) -> u64 {
-    let (theirs, own) = (u128::from(need.used_bytes), u128::from(used_bytes));
-    let surplus =
-        (theirs * u128::from(held_bytes)).saturating_sub(own * u128::from(need.held_bytes));
-    match theirs + own {
-        0 => 0,
-        both => u64::try_from(surplus / both).unwrap_or(u64::MAX),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn need(used_bytes: u64, held_bytes: u64) -> Need {
-        Need {
-            segment: 0,
-            used_bytes,
-            held_bytes,
-            waiting_bytes: 0,
-            longest_bytes: 0,
-            victim_idle_ms: 0,
-        }
-    }
-
-    #[test]
-    fn a_loan_makes_both_shards_equally_full() {
-        assert_eq!(evening(&need(90, 100), 30, 100), 50);
-        assert_eq!(evening(&need(90, 100), 90, 100), 0);
-        assert_eq!(evening(&need(30, 100), 90, 100), 0);
-        assert_eq!(evening(&need(100, 100), 0, 100), 100);
-        assert_eq!(evening(&need(0, 100), 0, 100), 0);
     }
 }

@@ -3,12 +3,10 @@
 //! Invariant: a replica is noted as gone in the step that frees its space, before any other step
 //! can hand that out.
 
-use perigee_schemas::record::{Record, RecordOp};
+use perigee_schemas::record::RecordOp;
 
 use crate::key_events::KeyEventQueue;
 use crate::limits::SNAPSHOT_STEP_REPLICAS;
-use crate::replica::Replica;
-use crate::slab::NONE;
 
 use super::KeyShard;
 
@@ -48,54 +46,10 @@ impl KeyShard {
         let end = self.stored.replicas.bound().min(from.saturating_add(SNAPSHOT_STEP_REPLICAS));
         for id in from..end {
             let replica = self.stored.replicas.get(id).filter(|replica| replica.segment == segment);
-            if replica.is_some_and(|replica| self.is_of_object(id, replica.object)) {
-                self.note(id, RecordOp::Commit);
+            if replica.is_some_and(|replica| self.view().is_of_object(id, replica.object)) {
+                self.owner_notes().note(id, RecordOp::Commit);
             }
         }
         (end < self.stored.replicas.bound()).then_some(end)
-    }
-
-    fn is_of_object(&self, id: u32, object: u32) -> bool {
-        let first = self.stored.keys.get(object).map_or(NONE, |record| record.first);
-        self.stored.replicas.chain(first).any(|complete| complete == id)
-    }
-
-    /// Notes that all replicas of a chain are complete.
-    pub(super) fn note_commits(&mut self, first: u32) {
-        let mut id = first;
-        while id != NONE {
-            self.note(id, RecordOp::Commit);
-            id = self.stored.replicas[id].sibling;
-        }
-    }
-
-    /// Notes the pins that an object has now.
-    pub(super) fn note_flags(&mut self, object: u32) {
-        let mut id = self.stored.keys[object].first;
-        while id != NONE {
-            self.note(id, RecordOp::Flags);
-            id = self.stored.replicas[id].sibling;
-        }
-    }
-
-    /// Sets or clears an object's soft pin.
-    pub(super) fn set_soft_pin(&mut self, object: u32, end_ms: Option<u64>) {
-        if self.stored.set_soft_pin(object, end_ms) {
-            self.note_flags(object);
-        }
-    }
-
-    /// Notes what becomes of a replica, which has an object, if an owner follows its segment.
-    pub(super) fn note(&mut self, id: u32, op: RecordOp) {
-        let Replica { segment, object, .. } = self.stored.replicas[id];
-        if !self.outbox.is_followed(segment) || self.stored.keys.get(object).is_none() {
-            return;
-        }
-        let share = self.space.get(segment);
-        let replicas = match share.is_some_and(|share| share.spec.keeps_replica_counts) {
-            true => Record::flags_of_replicas(self.wanted_replicas(object)),
-            false => 0,
-        };
-        self.outbox.note_replica(&self.stored, id, op, replicas);
     }
 }

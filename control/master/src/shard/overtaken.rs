@@ -15,12 +15,12 @@ impl KeyShard {
         let Overtaken { object, generation, pins } = overtaken;
         if pins.hard {
             self.stored.keys[object].flags.set(Flags::HARD_PIN, true);
-            self.note_flags(object);
+            self.owner_notes().note_flags(object);
         }
         if pins.soft != SoftPin::Preserve {
             let end_ms =
                 pins.soft.end_ms(self.stored.clock.now_ms(), self.settings.soft_pin_ttl_ms, None);
-            self.set_soft_pin(object, end_ms);
+            self.owner_notes().set_soft_pin(object, end_ms);
             self.pending.settle_soft_pin(object, generation);
         }
         self.pending.refresh_pins(&mut self.stored, object);

@@ -5,12 +5,12 @@ use perigee_schemas::tenant::is_same_tenant;
 use perigee_schemas::{PartLayout, Status};
 
 use crate::columns::{PlacementColumns, ReplicaState};
-use crate::index::Slot;
 use crate::key::{check_key, hash_key};
 use crate::object::Flags;
 use crate::pending::{Pending, Pins};
 use crate::policy::ObjectKind;
 use crate::put_name::PutName;
+use crate::read_view::ReadView;
 use crate::slab::NONE;
 
 use super::KeyShard;
@@ -68,7 +68,9 @@ impl KeyShard {
         let hash = hash_key(key);
         let payer = self.quotas.payer(key)?;
         let known = self.stored.keys.find_hashed(hash, key);
-        if !batch.upsert && known.is_some_and(|slot| self.is_packed_again(hash, slot)) {
+        let view = ReadView { stored: &self.stored, space: &self.space };
+        let is_again = |slot| self.order.is_packed_again(view, hash, slot);
+        if !batch.upsert && known.is_some_and(is_again) {
             return Err(Status::ObjectAlreadyExists);
         }
         let replaces = match known.and_then(|slot| self.stored.object_of(slot)) {
@@ -107,18 +109,6 @@ impl KeyShard {
             out.locations.push(location);
         }
         Ok(())
-    }
-
-    /// Whether what is kept of a key that is put again is a packed record that can be read: its
-    /// writer has no use for that now, but would have had.
-    fn is_packed_again(&mut self, hash: u64, known: Slot) -> bool {
-        let place = known.as_packed();
-        let Some(place) = place.filter(|place| self.view().is_packed_readable(*place)) else {
-            return false;
-        };
-        let kind = self.stored.keys.packed().copy(place).kind;
-        self.order.note_access_of(&self.stored, hash, kind, true);
-        true
     }
 
     /// Decides whether the key may be written, and clears an abandoned put away.

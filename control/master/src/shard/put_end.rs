@@ -144,7 +144,7 @@ impl KeyShard {
     /// Replaces an object's complete replicas by the ones of a put.
     fn publish(&mut self, object: u32, pending: &Pending, sums: PayloadSums<'_>) {
         debug_assert_ne!(pending.first, NONE, "what is published has bytes");
-        self.note_replaced_copies(object, pending.first);
+        self.owner_notes().note_replaced_copies(object, pending.first);
         let lease = self.stored.take_read_lease(object);
         let replaces = match self.stored.keys[object].first {
             NONE => pending.replaces,
@@ -184,10 +184,10 @@ impl KeyShard {
         );
         let striped = pending.layout.map(|layout| StripedObject::new(layout, sums.parts));
         self.stored.striped.set(object, striped);
-        self.set_soft_pin(object, soft_end_ms);
+        self.owner_notes().set_soft_pin(object, soft_end_ms);
         self.rebuild.forget(object);
         self.wishes.forget(object);
-        self.note_commits(pending.first);
+        self.owner_notes().note_commits(pending.first);
         self.stored.refresh_blocking(object);
         let list = self.stored.list_of(object);
         self.stored.relink(object, list);

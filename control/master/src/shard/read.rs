@@ -24,9 +24,9 @@ impl KeyShard {
         self.counters.valid_checks += out.iter().filter(|status| **status == 1).count() as u64;
         self.continued.note_missing(&found, self.stored.keys.located());
         for (slot, _) in found.iter().zip(&*out).rev().filter(|(_, status)| **status == 1) {
-            self.probe(*slot);
+            self.order.probe(&mut self.stored, *slot);
         }
-        self.promote_probed(keys, out);
+        self.relocating().promote_probed(keys, out);
         self.stored.keys.reuse(found);
     }
 
@@ -65,7 +65,7 @@ impl KeyShard {
             }
             match slot.as_object().filter(|_| touch == Touch::Read) {
                 Some(object) => out.lease[at] = self.read(object),
-                None => self.probe(*slot),
+                None => self.order.probe(&mut self.stored, *slot),
             }
         }
         self.stored.keys.reuse(found);
@@ -90,23 +90,12 @@ impl KeyShard {
 
     /// A reader was given what is kept of a key; returns the name of its lease.
     fn read(&mut self, object: u32) -> u64 {
-        let lease = self.touch(object, Touch::Read);
-        self.promote_hit(object);
+        let lease = self.order.touch(&mut self.stored, object, Touch::Read);
+        self.relocating().promote_hit(object);
         if self.heat.is_some() {
-            self.count_read(object);
+            self.wishing().count_read(object);
         }
         lease
-    }
-
-    /// A client asked for what is kept of a key.
-    fn probe(&mut self, slot: Slot) {
-        match (slot.as_object(), slot.as_packed()) {
-            (Some(object), _) => {
-                self.touch(object, Touch::Probe);
-            }
-            (None, Some(place)) => self.stored.probe_packed(place),
-            (None, None) => {}
-        }
     }
 
     /// As `get_replicas`, without a lease and without counting: for operators, not for readers.

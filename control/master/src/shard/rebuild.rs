@@ -187,7 +187,7 @@ impl KeyShard {
         if before == NONE {
             let soft = record.flags & Record::SOFT_PIN != 0;
             let end_ms = self.stored.clock.now_ms().saturating_add(self.settings.soft_pin_ttl_ms);
-            self.set_soft_pin(object, soft.then_some(end_ms));
+            self.owner_notes().set_soft_pin(object, soft.then_some(end_ms));
         }
         self.rebuild.note_announced(object, record.sequence);
         let kept = self.stored.kept_replicas(object);

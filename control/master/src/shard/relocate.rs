@@ -5,13 +5,12 @@
 use perigee_schemas::Status;
 use perigee_schemas::record::RecordOp;
 
-use crate::columns::ReplicaState;
 use crate::list_name::ListName;
-use crate::moving::{Purpose, ReplicaMove, move_deadline_ms};
+use crate::move_task::{EndedMoves, MoveTask};
+use crate::moving::{Purpose, ReplicaMove};
 use crate::put_name::PutName;
 
 use super::KeyShard;
-use super::move_task::{EndedMoves, MoveTask};
 use super::put_end::code;
 use super::space::Reuse;
 
@@ -22,23 +21,11 @@ impl KeyShard {
         let mut tasks = Vec::new();
         while tasks.len() < limit
             && let Some(object) = self.relocation.moves().next_of(client)
-            && let Some(task) = self.take_one(object)
+            && let Some(task) = self.relocating().take_one(object)
         {
             tasks.push(task);
         }
         tasks
-    }
-
-    fn take_one(&mut self, object: u32) -> Option<MoveTask> {
-        let waiting = *self.relocation.of(object)?;
-        debug_assert!(waiting.taken_ms.is_none(), "a move is given once");
-        let source = self.stored.replicas[waiting.source].location(ReplicaState::Complete);
-        let target = self.stored.replicas[waiting.target].location(ReplicaState::Processing);
-        let deadline_ms = move_deadline_ms(self.stored.clock.now_ms(), source.payload_bytes);
-        self.relocation.hand_out(object, self.stored.clock.now_ms(), deadline_ms);
-        self.counters.relocation(waiting.purpose).started += 1;
-        let checksum = self.stored.checksum_of_replica(waiting.source);
-        Some(MoveTask { key: self.stored.keys[object].key().into(), checksum, source, target })
     }
 
     /// Ends moves: a good copy takes the place of the replica it was made of, whose space is kept
@@ -95,7 +82,7 @@ impl KeyShard {
     /// Puts the copy in the place of its source, or behind it.
     fn settle_move(&mut self, object: u32, done: &ReplicaMove) {
         let payload_bytes = self.stored.replicas[done.target].payload_bytes;
-        let wanted = self.wanted_replicas(object);
+        let wanted = self.wishes.wanted_replicas(&self.stored, &self.rebuild, object);
         self.relocation.end(object, payload_bytes);
         let (source, target) =
             (&self.stored.replicas[done.source], &self.stored.replicas[done.target]);
@@ -126,8 +113,8 @@ impl KeyShard {
                 self.stored.enlist(done.target, list);
             }
         }
-        self.note(done.target, RecordOp::Commit);
-        self.note_wanted(object, wanted);
+        self.owner_notes().note(done.target, RecordOp::Commit);
+        self.owner_notes().note_wanted(object, wanted);
         self.counters.relocation(done.purpose).ended += 1;
         match done.purpose {
             Purpose::Drain | Purpose::Move | Purpose::Copy => {

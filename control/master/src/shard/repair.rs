@@ -6,49 +6,18 @@
 use perigee_schemas::Status;
 use perigee_schemas::extent::extent_bytes;
 
-use crate::limits::{
-    NEEDS_MAX, REPAIR_MOVES_PER_CLIENT_MAX, REPAIR_STEP_MAX, RETRY_PAUSE_MS, WISHES_MAX,
-};
+use crate::destination::Destination;
+use crate::limits::{NEEDS_MAX, REPAIR_STEP_MAX, RETRY_PAUSE_MS};
 use crate::loan::Need;
 use crate::moving::{NO_JOB, Purpose};
 use crate::object::Flags;
 use crate::wishes::Cause;
 
 use super::KeyShard;
-use super::copy::{CopyStep, Destination, MissingRoom};
+use super::copy::{CopyStep, MissingRoom};
 use super::repair_turn::RepairTurn;
 
 impl KeyShard {
-    /// A complete replica is about to go for a reason that its writer does not want: if others
-    /// stay, the object is to have as many as before. One that lies in parts is left as it is.
-    pub(super) fn note_loss(&mut self, id: u32) {
-        let lost = &self.stored.replicas[id];
-        let is_repaired = !lost.is_on_disk() && !lost.is_extra() && lost.part().is_none();
-        if !self.settings.repairs || !is_repaired {
-            return;
-        }
-        let object = self.stored.replicas[id].object;
-        let in_memory = self.stored.replicas.chain(self.stored.keys[object].first);
-        let in_memory = in_memory.filter(|other| !self.stored.replicas[*other].is_on_disk());
-        let (mut before, mut stays) = (0, false);
-        for other in in_memory {
-            before += u32::from(!self.stored.replicas[other].is_extra());
-            stays |= other != id && self.view().is_readable(other);
-        }
-        if before < 2 || !stays {
-            return;
-        }
-        self.wish_for(object, before);
-    }
-
-    /// An object is to have so many replicas again.
-    pub(super) fn wish_for(&mut self, object: u32, replicas: u32) {
-        let most = (WISHES_MAX / self.settings.count).max(1);
-        if !self.wishes.add(object, Cause::Loss, replicas, self.stored.clock.now_ms(), most) {
-            self.counters.repairs_dropped += 1;
-        }
-    }
-
     /// Whether a turn of repairs has something to do.
     pub fn wants_repairs(&self, now_ms: u64) -> bool {
         self.wishes.are_due(self.stored.clock.now_ms().max(now_ms))
@@ -87,7 +56,9 @@ impl KeyShard {
         }
         let is_busy = self.relocation.of(object).is_some()
             || self.stored.keys[object].flags.has(Flags::PENDING);
-        let Some(source) = self.source_of_repair(object, &there).filter(|_| !is_busy) else {
+        let failed = self.wishes.failed(object);
+        let source = self.relocation.source_for_wish(self.view(), &there, failed);
+        let Some(source) = source.filter(|_| !is_busy) else {
             return self
                 .wishes
                 .set_due(object, self.stored.clock.now_ms().saturating_add(RETRY_PAUSE_MS));
@@ -114,16 +85,6 @@ impl KeyShard {
             missing.note(open, bytes);
         }
         self.wishes.note_failure(object, self.stored.clock.now_ms(), Status::NoAvailableHandle);
-    }
-
-    /// The replica to copy: another one after each failure, and none of an owner that has enough to
-    /// do.
-    fn source_of_repair(&self, object: u32, there: &[u32]) -> Option<u32> {
-        let moves = self.relocation.moves();
-        let is_idle =
-            |id: &u32| moves.wishes_of(self.view().carrier_of(*id)) < REPAIR_MOVES_PER_CLIENT_MAX;
-        let first = self.wishes.failed(object) as usize % there.len();
-        there[first..].iter().chain(&there[..first]).copied().find(is_idle)
     }
 
     /// What to ask the other shards for, so that all are equally full where repairs found no room.

@@ -55,7 +55,7 @@ impl KeyShard {
         if self.stored.replicas[id].is_on_disk() {
             return self.demoting().drop_copy(id);
         }
-        self.note(id, RecordOp::Free);
+        self.owner_notes().note(id, RecordOp::Free);
         let (segment, extent) =
             (self.stored.replicas[id].segment, self.stored.replicas[id].extent());
         self.quotas.refund(self.stored.replicas[id].tenant, extent.bytes);
@@ -99,7 +99,11 @@ impl KeyShard {
         let gone = &self.stored.replicas[id];
         let is_one_less = self.stored.extras > 0 && !gone.is_extra() && !gone.is_on_disk();
         let is_alone = self.stored.keys[object].first == id && gone.sibling == NONE;
-        let wanted = if is_alone { 0 } else { self.wanted_replicas(object) };
+        let wanted = if is_alone {
+            0
+        } else {
+            self.wishes.wanted_replicas(&self.stored, &self.rebuild, object)
+        };
         let first = self.stored.replicas.unchain(self.stored.keys[object].first, id);
         self.reports.left(&self.stored, object, id, first);
         let lease = match first {
@@ -112,7 +116,7 @@ impl KeyShard {
             self.stored.adopt_extra(object);
         }
         if first != NONE {
-            self.note_wanted(object, wanted);
+            self.owner_notes().note_wanted(object, wanted);
             self.stored.note_disk_only(object);
         }
         self.settle(object);
@@ -145,7 +149,7 @@ impl KeyShard {
             unfinished.find(|first| self.stored.replicas.chain(*first).any(|other| other == id))
         else {
             drop(unfinished);
-            self.note_loss(id);
+            self.wishing().note_loss(id);
             self.note_departure(id, DepartureCause::SegmentGone);
             return self.drop_complete(id);
         };
@@ -170,7 +174,7 @@ impl KeyShard {
             self.rebuild.note_change(self.stored.keys[object].hash());
         }
         self.rebuild.forget(object);
-        self.set_soft_pin(object, None);
+        self.owner_notes().set_soft_pin(object, None);
         if flags.has(Flags::PENDING) {
             self.stored.refresh_blocking(object);
             return;

@@ -5,22 +5,15 @@ use std::collections::BTreeSet;
 
 use perigee_schemas::Status;
 
-use crate::limits::{REPLICAS_MAX, TASK_MOVES_PER_CLIENT_MAX, TASK_STEP_MAX, TASK_TARGETS_MAX};
+use crate::destination::Destination;
+use crate::limits::{TASK_STEP_MAX, TASK_TARGETS_MAX};
 use crate::refusal::JobRefusal;
-use crate::shard_task::{ShardTask, TaskAction, TaskRequest, TaskUpdate};
+use crate::shard_task::{ShardTask, TaskAction, TaskObstacle, TaskRequest, TaskUpdate};
 use crate::space::Space;
 
 use super::KeyShard;
-use super::copy::{CopyStep, Destination, MissingRoom};
+use super::copy::{CopyStep, MissingRoom};
 use super::task_turn::TaskTurn;
-
-/// Why nothing comes next.
-enum TaskObstacle {
-    /// It may go away by itself.
-    Passing(Status),
-    /// It stays.
-    Lasting(Status),
-}
 
 impl KeyShard {
     /// Whether a task can be accepted as things are, and the client that would copy first.
@@ -131,7 +124,7 @@ impl KeyShard {
         if !self.view().is_complete(object) || !task.may_try(self.stored.clock.now_ms()) {
             return None;
         }
-        let (source, destination) = match self.next_of(task, object) {
+        let (source, destination) = match task.next_copy(self.view(), &self.pending, object) {
             Ok(next) => next,
             Err(TaskObstacle::Passing(status)) => {
                 task.note_failure(self.stored.clock.now_ms(), status);
@@ -143,7 +136,7 @@ impl KeyShard {
             }
         };
         let is_copied = matches!(destination, Destination::Open(_));
-        if is_copied && !self.may_copy(source, allowance) {
+        if is_copied && !self.relocating().may_copy(source, allowance) {
             return None;
         }
         match self.copy(id, task.purpose(), source, destination, missing) {
@@ -152,46 +145,6 @@ impl KeyShard {
             CopyStep::NoRoom => task.note_no_room(self.stored.clock.now_ms()),
         }
         None
-    }
-
-    /// Whether one more copy for a task may be under way.
-    fn may_copy(&self, source: u32, allowance: u32) -> bool {
-        let moves = self.relocation.moves();
-        moves.tasks() < allowance
-            && moves.tasks_of(self.view().carrier_of(source)) < TASK_MOVES_PER_CLIENT_MAX
-    }
-
-    /// The replica to copy for the next target of a task, and where to.
-    fn next_of(&self, task: &ShardTask, object: u32) -> Result<(u32, Destination), TaskObstacle> {
-        let named = self.space.named(task.target().unwrap_or_default());
-        if named.is_empty() {
-            return Err(TaskObstacle::Lasting(Status::SegmentNotFound));
-        }
-        if self.stored.is_striped(object) {
-            return Err(TaskObstacle::Lasting(Status::InvalidParams));
-        }
-        let source = self.view().source_of(object, task.source.as_deref(), task.failed());
-        let source = source.ok_or(TaskObstacle::Lasting(Status::ReplicaNotFound))?;
-        let complete = self.stored.keys[object].first;
-        let lies_in = |first: u32, segment: &u32| {
-            self.stored.replicas.chain(first).any(|id| self.stored.replicas[id].segment == *segment)
-        };
-        if named.iter().any(|segment| lies_in(complete, segment)) {
-            return Ok((source, Destination::Held));
-        }
-        let is_copy = task.source.is_none();
-        if is_copy && self.stored.replicas.chain(complete).count() >= REPLICAS_MAX as usize {
-            return Err(TaskObstacle::Lasting(Status::InvalidParams));
-        }
-        let is_open = |segment: &u32| {
-            self.space.live().contains(segment)
-                && !self.pending.is_written_in(&self.stored, object, *segment)
-        };
-        let open: Vec<u32> = named.into_iter().filter(is_open).collect();
-        match open.is_empty() {
-            true => Err(TaskObstacle::Passing(Status::UnavailableInCurrentStatus)),
-            false => Ok((source, Destination::Open(open))),
-        }
     }
 }
 

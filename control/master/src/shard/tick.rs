@@ -21,7 +21,7 @@ impl KeyShard {
         let budget = self.forget_gone(budget);
         let budget = self.forget_recycled(budget);
         let budget = self.pack_due(budget);
-        let budget = self.miss_unannounced(budget);
+        let budget = self.wishing().miss_unannounced(budget);
         let budget = self.evict_to_watermark(budget);
         self.victims().look_ahead(budget) == 0
     }
@@ -56,7 +56,7 @@ impl KeyShard {
         while budget > 0
             && let Some(object) = self.stored.soft_pins.due(self.stored.clock.now_ms())
         {
-            self.set_soft_pin(object, None);
+            self.owner_notes().set_soft_pin(object, None);
             let list = self.stored.list_of(object);
             self.stored.relink(object, list);
             budget -= 1;

@@ -112,7 +112,11 @@ fn complete_in(shard: &KeyShard, segment: u32) -> BTreeMap<u64, Kept> {
     for (number, object) in shard.stored.keys.iter() {
         let flags = [(Flags::HARD_PIN, Record::HARD_PIN), (Flags::SOFT_PIN, Record::SOFT_PIN)];
         let flags = flags.iter().filter(|(own, _)| object.flags.has(*own));
-        let replicas = Record::flags_of_replicas(shard.wanted_replicas(number));
+        let replicas = Record::flags_of_replicas(shard.wishes.wanted_replicas(
+            &shard.stored,
+            &shard.rebuild,
+            number,
+        ));
         let flags = flags.fold(replicas, |all, (_, wire)| all | wire);
         let group = shard.stored.groups.name(object.group).unwrap_or_default().as_bytes().to_vec();
         for id in shard.stored.replicas.chain(object.first) {
