@@ -3,6 +3,9 @@
 //! Invariant: a replica is noted as gone in the step that frees its space, before any other step
 //! can hand that out.
 
+#[cfg(test)]
+mod tests;
+
 use perigee_schemas::record::{Record, RecordOp};
 
 use crate::disk_tier::DiskTier;

@@ -3,6 +3,9 @@
 //! Invariant: an object has one move at a time, and its target lies where no replica of the object
 //! does. A promotion leaves the copy on the disk.
 
+#[cfg(test)]
+mod tests;
+
 use perigee_allocator::Extent;
 use perigee_schemas::extent::extent_bytes;
 

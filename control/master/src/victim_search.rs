@@ -6,6 +6,9 @@ mod look_ahead;
 mod of_tenants;
 mod room;
 
+#[cfg(test)]
+mod tests;
+
 use crate::counters::ShardCounters;
 use crate::demoting::Demoting;
 use crate::disk_tier::DiskTier;

@@ -3,6 +3,9 @@
 //! Invariant: what lies in parts is left as it is, and a hot key that was given a replica, or lost
 //! one that was made for heat, is left alone for a while.
 
+#[cfg(test)]
+mod tests;
+
 use perigee_schemas::extent::extent_bytes;
 
 use crate::counters::ShardCounters;
