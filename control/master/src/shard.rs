@@ -2,9 +2,11 @@
 //! Invariant: no two live extents overlap, and an extent under a running read lease is never handed
 //! out.
 //!
-//! A shard consists of parts; `KeyShard` names them all. A part whose records must agree has a
-//! `check` of its own, and `KeyShard::check` calls them all and compares parts with each other.
-//! Each file below holds one call, or one step of several calls, that spans parts.
+//! A shard consists of parts; `KeyShard` names them all. What concerns one part is a method of it;
+//! what reads or changes several is a method of a view that borrows those alone, such as
+//! `ReadView`, `Demoting` or `VictimSearch`. A part whose records must agree has a `check` of its
+//! own, and `KeyShard::check` calls them all and compares parts with each other. Each file below
+//! holds one call, or one step of several calls, that spans most parts.
 
 mod admission;
 mod announcement;
