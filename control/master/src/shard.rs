@@ -8,7 +8,6 @@
 //! own, and `KeyShard::check` calls them all and compares parts with each other. Each file below
 //! holds one call, or one step of several calls, that spans most parts.
 
-mod admission;
 mod announcement;
 mod check;
 mod copy;
@@ -19,7 +18,6 @@ mod drain;
 mod evict;
 mod gather_space;
 mod give_back;
-mod hot;
 mod inspect;
 mod lend;
 mod mount;
@@ -29,7 +27,6 @@ mod pack;
 mod parts;
 mod place_request;
 mod placing;
-mod promote;
 mod put;
 mod put_end;
 mod put_start;

@@ -1,6 +1,5 @@
-//! Demotion: what eviction would take goes to a disk of its owner first.
-//! Invariant: while an owner may be reading a replica to write it, the replica is not evicted; the
-//! demotion ends when the owner says so, with its source, or at its deadline.
+//! What the owner of a disk has to do: demotions, and void copies.
+//! Invariant: what eviction takes next is given out first.
 
 use crate::demotion_task::DemotionTask;
 

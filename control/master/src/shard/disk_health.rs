@@ -1,8 +1,9 @@
-//! How shards react to the health that owners report of their disks.
-//! Invariant: nothing waits for a disk that is not well, and it gets no copies but single ones that
-//! show whether it still is.
+//! What waits for disks, and what may be written to them.
+//! Invariant: nothing waits for a disk that is not well.
 
 use perigee_schemas::DiskHealth;
+
+use crate::write_budget::BudgetState;
 
 use super::KeyShard;
 
@@ -38,5 +39,10 @@ impl KeyShard {
     pub fn void_before(&self, mark: u64) -> usize {
         let disks = self.space.disks().iter();
         disks.map(|disk| self.tier.tombstones.before(*disk, mark).count()).sum()
+    }
+
+    /// How this shard's part of a disk's write budget stands; `None` without one.
+    pub fn write_budget(&self, disk: u128) -> Option<BudgetState> {
+        self.tier.budgets.as_ref()?.state(disk)
     }
 }

@@ -4,7 +4,7 @@
 use perigee_allocator::Extent;
 
 use crate::departures::DepartureCause;
-use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR};
+use crate::limits::{EVICTION_WASTE_BYTES, EVICTION_WASTE_FACTOR, HEAT_PAUSE_AFTER_EVICTION_MS};
 use crate::object::Flags;
 use crate::read_view::ReadView;
 use crate::slab::NONE;
@@ -187,5 +187,16 @@ impl KeyShard {
             self.counters.evictions_successful += 1;
         }
         budget
+    }
+
+    /// Evicts a replica that was made for heat; its key is not given another one soon.
+    pub(super) fn evict_extra(&mut self, id: u32) {
+        let object = self.stored.replicas[id].object;
+        self.counters.heat.evicted += 1;
+        self.counters.evicted_bytes += self.stored.replicas[id].payload_bytes;
+        self.quotas.count_evicted(&self.stored.replicas[id]);
+        self.wishing().pause_heat(object, HEAT_PAUSE_AFTER_EVICTION_MS);
+        self.note_departure(id, DepartureCause::Extra);
+        self.drop_complete(id);
     }
 }

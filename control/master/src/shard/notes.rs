@@ -1,7 +1,5 @@
-//! What owners hear of their segments: each replica that is complete from now on, changes its
-//! pins, or is gone.
-//! Invariant: a replica is noted as gone in the step that frees its space, before any other step
-//! can hand that out.
+//! What is told of a shard's keys: to who follows a segment, and to who publishes events.
+//! Invariant: who follows a segment again first hears of all that lies there.
 
 use perigee_schemas::record::RecordOp;
 

@@ -1,7 +1,6 @@
-//! Pins of upserts that end after a later one has published its bytes.
+//! The pins of upserts that end after a later one has published its bytes.
 //! Invariant: a readable object has the pins it would have if all acknowledged upserts had run one
-//! after the other. An upsert that may still end counts as if it had; its pin goes if it is revoked
-//! or given up.
+//! after the other.
 
 use crate::object::Flags;
 use crate::overtaken::Overtaken;

@@ -1,4 +1,4 @@
-//! Objects that are larger than any segment: cut into parts, each with its own replicas.
+//! Objects that are larger than any segment: how they are cut, and what never becomes whole.
 //! Invariant: an object of which a part has no replica any more goes as a whole, unless its owners
 //! are still announcing it.
 

@@ -1,6 +1,5 @@
-//! Quotas of tenants: who pays for a replica, and what goes when a tenant or a segment is full.
-//! Invariant: an eviction for others leaves each tenant what is guaranteed to it; only a tenant's
-//! own puts take more. A group that goes counts with its members on this shard.
+//! Quotas of tenants: what goes when one of them is used up.
+//! Invariant: only a tenant's own puts take what is guaranteed to it.
 
 use std::collections::BTreeMap;
 

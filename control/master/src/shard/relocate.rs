@@ -214,4 +214,14 @@ impl KeyShard {
         }
         self.relocation.forget(generation);
     }
+
+    /// Whether what lies on disks alone is copied to memory.
+    pub fn promotes(&self) -> bool {
+        self.settings.promotion.is_some()
+    }
+
+    /// Whether moves wait for a client.
+    pub fn has_moves(&self, client: u128) -> bool {
+        self.relocation.moves().next_of(client).is_some()
+    }
 }

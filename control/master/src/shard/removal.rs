@@ -1,6 +1,5 @@
-//! Removals that outlive the master, as owners say who heard of them, and what is void because of
-//! later bytes.
-//! Invariant: a removal is noted in the step that removes, so what is written later is later.
+//! Removals in earlier lives of the master, as owners say who heard of them.
+//! Invariant: what was written later than a removal stays.
 
 use perigee_schemas::record::{Record, RecordOp};
 
