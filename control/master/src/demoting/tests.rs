@@ -16,7 +16,7 @@ use crate::victim::EvictionReason;
 use super::Demoting;
 
 /// Objects, space with a disk, and the tier of that.
-struct Parts {
+struct DemotingStage {
     stored: StoredObjects,
     space: Space,
     tier: DiskTier,
@@ -24,7 +24,7 @@ struct Parts {
     counters: ShardCounters,
 }
 
-impl Parts {
+impl DemotingStage {
     fn with(offload: Option<OffloadSettings>) -> Self {
         let (stored, space) = (stored(), space());
         let mut tier = DiskTier::new(&ShardSettings { offload, ..ShardSettings::default() });
@@ -68,7 +68,7 @@ fn offload(drive_writes_per_day: f64) -> Option<OffloadSettings> {
 
 #[test]
 fn what_is_to_have_a_copy_goes_when_it_has_one() {
-    let mut parts = Parts::with(offload(0.0));
+    let mut parts = DemotingStage::with(offload(0.0));
     let (object, id) = parts.add("a");
     assert_eq!(parts.tier.wish(parts.view(), id), DiskWish::To(DISK));
     assert!(!parts.may_lose(id));
@@ -83,7 +83,7 @@ fn what_is_to_have_a_copy_goes_when_it_has_one() {
 
 #[test]
 fn a_queue_that_is_full_takes_no_more() {
-    let mut parts = Parts::with(offload(0.0));
+    let mut parts = DemotingStage::with(offload(0.0));
     let ids = ["a", "b"].map(|key| parts.add(key).1);
     assert!(ids.iter().all(|id| !parts.may_lose(*id)));
     assert_eq!((parts.counters.demotions.started, parts.tier.demotions.len()), (1, 1));
@@ -91,7 +91,7 @@ fn a_queue_that_is_full_takes_no_more() {
 
 #[test]
 fn without_disks_in_use_all_may_go() {
-    let mut parts = Parts::with(None);
+    let mut parts = DemotingStage::with(None);
     let (_, id) = parts.add("a");
     assert!(parts.may_lose(id));
     assert_eq!(parts.tier.wish(parts.view(), id), DiskWish::None);
@@ -100,9 +100,9 @@ fn without_disks_in_use_all_may_go() {
 #[test]
 fn what_is_cancelled_is_void_if_it_may_be_written_and_else_gives_its_budget_back() {
     for is_taken in [false, true] {
-        let mut parts = Parts::with(offload(1.0));
+        let mut parts = DemotingStage::with(offload(1.0));
         let disk = parts.space.disk_id(DISK);
-        let left_bytes = |parts: &Parts| {
+        let left_bytes = |parts: &DemotingStage| {
             parts.tier.budgets.as_ref().and_then(|it| it.state(disk)).unwrap().left_bytes
         };
         let (object, id) = parts.add("a");

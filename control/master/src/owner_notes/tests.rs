@@ -16,13 +16,13 @@ use crate::wishes::Wishes;
 use super::OwnerNotes;
 
 /// Objects, and the notes about them.
-struct Parts {
+struct NotesStage {
     stored: StoredObjects,
     space: Space,
     outbox: Outbox,
 }
 
-impl Parts {
+impl NotesStage {
     fn new() -> Self {
         Self { stored: stored(), space: space(), outbox: Outbox::new(0) }
     }
@@ -50,7 +50,7 @@ impl Parts {
 
 #[test]
 fn only_who_follows_a_segment_hears_of_it() {
-    let mut parts = Parts::new();
+    let mut parts = NotesStage::new();
     let object = add(&mut parts.stored, "a", "");
     let first = parts.stored.keys[object].first;
     assert!(!parts.notes(|mut notes| notes.note_commits(first)));
@@ -61,7 +61,7 @@ fn only_who_follows_a_segment_hears_of_it() {
 
 #[test]
 fn a_pin_is_noted_when_it_changes() {
-    let mut parts = Parts::new();
+    let mut parts = NotesStage::new();
     let object = add(&mut parts.stored, "a", "");
     parts.outbox.follow(MEMORY);
     assert!(parts.notes(|mut notes| notes.set_soft_pin(object, Some(5_000))));
@@ -71,7 +71,7 @@ fn a_pin_is_noted_when_it_changes() {
 
 #[test]
 fn another_number_of_replicas_is_noted() {
-    let mut parts = Parts::new();
+    let mut parts = NotesStage::new();
     let object = add(&mut parts.stored, "a", "");
     parts.outbox.follow(MEMORY);
     assert!(!parts.notes(|mut notes| notes.note_wanted(object, 1)));

@@ -14,7 +14,7 @@ use crate::stored::tests::{DISK, MEMORY, add_on_disk, stored};
 use super::Relocating;
 
 /// An object on a disk, and what a copy of it changes.
-struct Parts {
+struct RelocatingStage {
     settings: ShardSettings,
     quotas: ShardQuotas,
     relocation: Relocation,
@@ -24,7 +24,7 @@ struct Parts {
     counters: ShardCounters,
 }
 
-impl Parts {
+impl RelocatingStage {
     fn with(queue_limit: usize, threshold: u8) -> Self {
         let promotion =
             PromotionSettings { threshold: Some(threshold), on_exist: false, queue_limit };
@@ -56,7 +56,7 @@ impl Parts {
 
 #[test]
 fn what_is_read_often_is_copied_to_memory_once() {
-    let mut parts = Parts::with(9, 2);
+    let mut parts = RelocatingStage::with(9, 2);
     let object = add_on_disk(&mut parts.stored, "a");
     parts.read(object);
     assert_eq!(parts.relocation.moves().promotions(), 0, "read too seldom");
@@ -72,7 +72,7 @@ fn what_is_read_often_is_copied_to_memory_once() {
 
 #[test]
 fn no_more_is_under_way_than_may_be() {
-    let mut parts = Parts::with(1, 1);
+    let mut parts = RelocatingStage::with(1, 1);
     let objects = ["a", "b"].map(|key| add_on_disk(&mut parts.stored, key));
     objects.iter().for_each(|object| parts.read(*object));
     assert_eq!(parts.relocation.moves().promotions(), 1);

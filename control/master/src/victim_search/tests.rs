@@ -20,7 +20,7 @@ use super::VictimSearch;
 const PUT: EvictionReason = EvictionReason::Put(SHARED);
 
 /// All that decides about victims.
-struct Parts {
+struct SearchStage {
     order: EvictionOrder,
     quotas: ShardQuotas,
     relocation: Relocation,
@@ -31,7 +31,7 @@ struct Parts {
     counters: ShardCounters,
 }
 
-impl Parts {
+impl SearchStage {
     fn with(force_evict: bool) -> Self {
         let offload = OffloadSettings {
             on_evict: true,
@@ -77,7 +77,7 @@ impl Parts {
 #[test]
 fn a_copy_is_given_up_for_a_put_that_waits_for_no_disk() {
     for force_evict in [true, false] {
-        let mut parts = Parts::with(force_evict);
+        let mut parts = SearchStage::with(force_evict);
         let object = add(&mut parts.stored, "a", "");
         let id = parts.stored.keys[object].first;
         let may_go =
@@ -92,7 +92,7 @@ fn a_copy_is_given_up_for_a_put_that_waits_for_no_disk() {
 
 #[test]
 fn room_is_what_is_free_and_what_may_go() {
-    let mut parts = Parts::with(true);
+    let mut parts = SearchStage::with(true);
     let free_bytes = parts.search(|search| search.room_bytes(MEMORY, u64::MAX, SHARED));
     let object = add(&mut parts.stored, "a", "");
     let evictable_bytes = parts.stored.replicas[parts.stored.keys[object].first].extent().bytes;

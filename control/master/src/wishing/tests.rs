@@ -19,7 +19,7 @@ use crate::wishes::Wishes;
 use super::Wishing;
 
 /// Objects, and what is wished for them.
-struct Parts {
+struct WishingStage {
     settings: ShardSettings,
     wishes: Wishes,
     heat: Option<Box<Heat>>,
@@ -28,7 +28,7 @@ struct Parts {
     counters: ShardCounters,
 }
 
-impl Parts {
+impl WishingStage {
     fn with(settings: ShardSettings) -> Self {
         Self {
             heat: settings.heat.map(|heat| Box::new(Heat::new(heat, 1))),
@@ -69,7 +69,7 @@ impl Parts {
 #[test]
 fn a_lost_replica_is_wished_for_as_long_as_others_stay() {
     for repairs in [true, false] {
-        let mut parts = Parts::with(ShardSettings { repairs, ..ShardSettings::default() });
+        let mut parts = WishingStage::with(ShardSettings { repairs, ..ShardSettings::default() });
         let object = add(&mut parts.stored, "a", "");
         let only = parts.stored.keys[object].first;
         parts.step(|mut wishing| wishing.note_loss(only));
@@ -83,7 +83,8 @@ fn a_lost_replica_is_wished_for_as_long_as_others_stay() {
 #[test]
 fn a_hot_key_without_room_elsewhere_gets_nothing() {
     let heat = HeatSettings { enforce: true, window_ms: 1_000, reads_needed: 2, replicas_max: 2 };
-    let mut parts = Parts::with(ShardSettings { heat: Some(heat), ..ShardSettings::default() });
+    let mut parts =
+        WishingStage::with(ShardSettings { heat: Some(heat), ..ShardSettings::default() });
     let object = add(&mut parts.stored, "a", "");
     for _ in 0..2 {
         parts.step(|mut wishing| wishing.count_read(object));
