@@ -146,8 +146,8 @@ impl Relocation {
         }
     }
 
-    /// The replica to copy for a wish: another one after each failure, and none of an owner that has
-    /// enough to do.
+    /// The replica to copy for a wish: another one after each failure, and none of an owner that
+    /// has enough to do.
     pub(crate) fn source_for_wish(
         &self,
         view: ReadView<'_>,

@@ -1,6 +1,6 @@
 //! What tenants may hold, as one shard charges it; all that fits where there are no quotas.
-//! Invariant: what is charged to a tenant are the bytes of its replicas in memory, and of those that
-//! are about to be made.
+//! Invariant: what is charged to a tenant are the bytes of its replicas in memory, and of those
+//! that are about to be made.
 
 use std::collections::BTreeMap;
 

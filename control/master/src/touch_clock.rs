@@ -1,7 +1,7 @@
-//! The time of a shard, its calls, and touches of objects, counted, and when they happened, coarsely,
-//! so that shards can compare how long their oldest objects have been idle.
-//! Invariant: time never goes back. Each touch has a later stamp than the one before. Marks are in order of both stamps
-//! and time, and no more than a fixed number of them.
+//! The time of a shard, its calls, and touches of objects, counted, and when they happened,
+//! coarsely, so that shards can compare how long their oldest objects have been idle.
+//! Invariant: time never goes back. Each touch has a later stamp than the one before. Marks are in
+//! order of both stamps and time, and no more than a fixed number of them.
 
 use std::collections::VecDeque;
 

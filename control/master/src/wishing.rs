@@ -1,5 +1,5 @@
-//! Objects that are to have more replicas in memory: those that lost some, and those that are hot as
-//! long as there is room to spare.
+//! Objects that are to have more replicas in memory: those that lost some, and those that are hot
+//! as long as there is room to spare.
 //! Invariant: what lies in parts is left as it is, and a hot key that was given a replica, or lost
 //! one that was made for heat, is left alone for a while.
 

@@ -1,4 +1,4 @@
-//! What readers and listings are told of an object.
+//! What readers and listings get of an object.
 //! Invariant: only what can be read is named, and of an object in parts each part or none.
 
 use perigee_schemas::Status;

@@ -1,4 +1,4 @@
-//! What an operator is told of an object.
+//! What an operator gets to see of an object.
 //! Invariant: looking changes nothing, and grants no lease.
 
 use crate::inspected_key::{InspectedObject, InspectedReplica};

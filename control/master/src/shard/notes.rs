@@ -1,5 +1,5 @@
-//! What is told of a shard's keys: to who follows a segment, and to who publishes events.
-//! Invariant: who follows a segment again first hears of all that lies there.
+//! What a shard gives away of its keys: to owners that follow a segment, and to a publisher.
+//! Invariant: an owner that follows a segment again first hears of all that lies there.
 
 use perigee_schemas::record::RecordOp;
 

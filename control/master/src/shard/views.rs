@@ -69,7 +69,7 @@ impl KeyShard {
         }
     }
 
-    /// What owners are told.
+    /// What owners hear.
     pub(super) fn owner_notes(&mut self) -> OwnerNotes<'_> {
         OwnerNotes {
             settings: &self.settings,

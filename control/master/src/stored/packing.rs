@@ -1,5 +1,5 @@
-//! Objects that lie on a disk and nowhere else become packed records, which are a third as long, and
-//! objects again.
+//! Objects that lie on a disk and nowhere else become packed records, which are a third as long,
+//! and objects again.
 //! Invariant: every call that names a key, but one that only looks, unpacks its record, so that all
 //! else need not know of them.
 
