@@ -32,6 +32,8 @@ MDBOOK_VERSION := 0.5.4
 # One call of cargo for all, so that what they share is compiled once; the module needs no interpreter to be built.
 ZIG = CARGO_ZIGBUILD_PYTHON_PATH="$(VENV_BUILD)/bin/python" "$(VENV_BUILD)/bin/cargo-zigbuild"
 ZIGBUILD = PYO3_NO_PYTHON=1 $(ZIG) zigbuild --release --locked --target $(TRIPLE).$(GLIBC)
+# Links as that call does.
+ZIG_CC = env $(ZIG) zig cc -- -g -target $(ARCHITECTURE)-linux-gnu.$(GLIBC)
 AARCH64 := aarch64-unknown-linux-gnu
 
 # Options of the demo and of the benchmarks: see `make help`.
@@ -50,6 +52,9 @@ setup: ## Install missing packages and tools
 build: ## Build the perigee program, the Python module and the libraries for C; PERIGEE_WITHOUT_PROBES=1 leaves the eBPF probes out
 	@tools/setup.sh --without-nextest
 	$(ZIGBUILD) --package perigee-cli --package perigee-python --package perigee-c-engine --package perigee-c-store
+	for name in transfer_engine mooncake_store; do
+		tools/link-c.sh $$name "$(BUILT)/lib$$name.a" "$(BUILT)" $(ZIG_CC)
+	done
 
 c-libraries: build ## What C programs need in target/c: libtransfer_engine.so, libmooncake_store.so, headers, pkg-config files
 	@tools/pack-c.sh "$(BUILT)" "$(TARGET)/c"

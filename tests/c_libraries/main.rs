@@ -11,3 +11,4 @@ mod headers;
 mod library;
 mod stores;
 mod traffic;
+mod versions;
