@@ -35,7 +35,8 @@ SECTIONS = (
     (
         "Keywords",
         "keyword",
-        "Keywords of the calls of `mooncake.store` and `mooncake.engine`, and attributes of `ReplicateConfig`. Python refuses others with a `TypeError`.",
+        "Keywords of the calls of `mooncake.store`, `mooncake.engine` and the modules beside them, and attributes of `ReplicateConfig`. Python refuses others with a `TypeError`. "
+        "`async_NAME` of `mooncake.async_store` takes the keywords of `NAME`.",
     ),
     (
         "Parameters",

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import logging
 import mmap as memory_map
 import os
 import struct
+
+from ._perigee import say_without_effect
+
+logger = logging.getLogger("mooncake.engine")
 
 MAX_BYTES = 1 << 46
 MAGIC = b"PGSS"
@@ -52,7 +57,11 @@ class SharedSegment:
         size: bytes, rounded up to whole pages. Raises RuntimeError where that is not possible.
         """
         if not cls.supported(mmap, host_register):
-            raise RuntimeError("This build shares plain host memory only: mmap=True")
+            raise RuntimeError(
+                "This build shares plain host memory only: leave mmap=True and host_register=False"
+            )
+        if device_id != 0:
+            say_without_effect(logger.name, "SharedSegment.create", "device_id")
         if not 0 < size <= MAX_BYTES:
             raise RuntimeError(f"The size of a shared segment must be in 1..{MAX_BYTES}")
         if not (0 <= rank_id < world_size and 0 <= owner_rank < world_size):

@@ -53,6 +53,8 @@ def _awaitable(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
 
     method.__name__ = method.__qualname__ = f"async_{name}"
     method.__doc__ = f"Awaitable form of `{name}`.\n\n{inspect.getdoc(plain) or ''}"
+    # So that its signature has the keywords of the plain call.
+    method.__wrapped__ = plain  # type: ignore[attr-defined]
     return method
 
 

@@ -7,12 +7,16 @@ shared pages. It needs torch, and all ranks on one host under one user.
 from __future__ import annotations
 
 import ctypes
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ._perigee import say_without_effect
 from .engine import SharedSegment as _Memory
+
+logger = logging.getLogger("mooncake.engine")
 
 __all__ = [
     "SharedSegment",
@@ -128,7 +132,11 @@ def create_shared_segment(
     older name. If one rank fails, all raise SharedSegmentError and say which.
     """
     if not shared_segment_supported(mmap, host_register):
-        raise SharedSegmentError("This build shares plain host memory only: leave mmap=True")
+        raise SharedSegmentError(
+            "This build shares plain host memory only: leave mmap=True and host_register=False"
+        )
+    if device_id is not None:
+        say_without_effect(logger.name, "create_shared_segment", "device_id")
     if comm_group is not None and tp_group not in (None, comm_group):
         raise SharedSegmentError("Pass comm_group only; tp_group is its older name")
     ranks = _Ranks(comm_group if tp_group is None else tp_group, world_size)
@@ -137,7 +145,7 @@ def create_shared_segment(
     try:
         # The layout is part of the name, so `complete` refuses ranks that declare another one.
         memory, blob = _Memory.create(
-            f"{name}|{layout}", total, world_size, rank_id, owner_rank, device_id or 0
+            f"{name}|{layout}", total, world_size, rank_id, owner_rank
         )
     except RuntimeError as error:
         memory, blob = None, error

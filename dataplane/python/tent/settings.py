@@ -23,6 +23,8 @@ KEYS = {
 }
 SCHEMES = {"etcd": "etcd://", "redis": "redis://", "http": ""}
 TRANSPORTS = ("tcp", "rdma", "shm")
+# What is in them has names or an order of the user's own.
+WHOLE = ("policy", "qos", "topology.priority_matrix")
 # A documentation address: nothing is sent, the kernel only chooses a route.
 ELSEWHERE = ("192.0.2.1", 9)
 
@@ -65,16 +67,23 @@ class Settings:
 
 
 def _without_effect(values: dict[str, Any]) -> list[str]:
-    """Return the names of what is set and read by nothing; those of transports with their place."""
-    found = set(values) - KEYS
+    """Return the names of what is set and read by nothing, each with its place."""
+    found = {name for key in set(values) - KEYS for name in _names(key, values[key])}
     transports = values.get("transports") or {}
     for name, options in transports.items() if isinstance(transports, dict) else ():
         place = f"transports.{name}"
         if name in TRANSPORTS and isinstance(options, dict):
-            found |= {f"{place}.{option}" for option in set(options) - {"enable"}}
+            found |= set(_names(place, options)) - {place, f"{place}.enable"}
         elif not isinstance(options, dict) or options.get("enable"):
             found.add(place)
     return sorted(found)
+
+
+def _names(place: str, value: Any) -> list[str]:
+    """Return the names of all settings at a place."""
+    if place in WHOLE or not isinstance(value, dict) or not value:
+        return [place]
+    return [name for key in value for name in _names(f"{place}.{key}", value[key])]
 
 
 def _metadata(values: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@ parameter of the doctor's list is known where it is taken, or gives a line or a 
 """
 
 import dataclasses
+import enum
 import functools
+import importlib
 import inspect
 import json
 import re
@@ -16,7 +18,9 @@ import pytest
 from conftest import START_TIMEOUT_S, Process, free_ports, listens, program, wait_until
 
 import mooncake.engine
+import mooncake.shared_segment
 import mooncake.store
+from mooncake.async_store import MooncakeDistributedStoreAsync
 from mooncake.mooncake_config import MooncakeConfig
 from tent.settings import Settings
 
@@ -47,6 +51,19 @@ OF_PERIGEE = {
     "TransferEngine": "local_hostname metadata_server metadata_type protocol batch_ids batch_id "
     "dest_address source_address value",
     "RpcInterface": "callback",
+    "mooncake.reshard": "count kinds meaning name offset part",
+}
+MODULES_OF_RESHARD = ("mooncake.reshard", "mooncake.reshard.contracts", "mooncake.reshard.geometry",
+                      "mooncake.reshard.weight")
+RECORDS = "records and functions of mooncake.structured_object_store"
+# The names of `mooncake.structured_object_store` that have a place of their own.
+STRUCTURED = {
+    "MooncakeBundleTransfer": ("MooncakeBundleTransfer",),
+    "BundleTransferPolicy": ("BundleTransferPolicy",),
+    "FieldSchema": ("FieldSchema",),
+    "StructuredObjectReadSpec, StructuredMemberSlice":
+        ("StructuredObjectReadSpec", "StructuredMemberSlice"),
+    "tensor_object_buffer, raw_destination": ("tensor_object_buffer", "raw_destination"),
 }
 
 
@@ -222,7 +239,8 @@ def test_a_key_of_tent_is_read_or_has_a_place_in_the_line(tmp_path, caplog):
         target = given
         for parent in parents:
             target = target.setdefault(parent, {})
-        target.setdefault(last, {"enable": True} if name.startswith("transports.") else "p2p")
+        is_transport = parents == ["transports"]
+        target.setdefault(last, {"enable": True} if is_transport else "p2p")
     file = tmp_path / "tent.json"
     file.write_text(json.dumps(given))
     Settings.load(file)
@@ -263,11 +281,52 @@ def test_a_key_that_a_client_reads_itself_points_at_what_it_calls(client):
 def parameters_of(call):
     found = inspect.signature(call).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {it.name for it in found if it.name != "self" and it.kind not in kinds}
+    return {it.name for it in found
+            if it.name != "self" and it.name[0] != "_" and it.kind not in kinds}
+
+
+def keywords_of(thing):
+    """Return the names of the parameters of a function, or of a class and its public methods."""
+    if not isinstance(thing, type):
+        return parameters_of(thing)
+    methods = [getattr(thing, name) for name in vars(thing) if not name.startswith("_")]
+    called = [it for it in methods if callable(it) and not isinstance(it, int)]
+    return set().union(*map(parameters_of, [thing, *called]))
+
+
+def public(module):
+    """Return the functions and classes of a module, by name: no enumerations and no protocols."""
+    module = importlib.import_module(module)
+    found = {name: getattr(module, name) for name in module.__all__}
+    is_called = {name: inspect.isfunction(it) or isinstance(it, type) for name, it in found.items()}
+    return {name: it for name, it in found.items() if is_called[name]
+            and not getattr(it, "_is_protocol", False)
+            and not (isinstance(it, type) and issubclass(it, enum.Enum))}
+
+
+def calls_of_modules(place):
+    """Return the keywords of a place in one of the modules that are written in Python, or None."""
+    if place == "mooncake.reshard":
+        return set().union(*(keywords_of(it) for module in MODULES_OF_RESHARD
+                             for it in public(module).values()))
+    if place == "create_shared_segment":
+        module = mooncake.shared_segment
+        called = (module.create_shared_segment, module.shared_segment_supported,
+                  module.SharedSegment.tensors)
+        return set().union(*map(parameters_of, called))
+    if place == "SharedSegment.create":
+        kind = mooncake.engine.SharedSegment
+        return set().union(*map(parameters_of, (kind.create, kind.supported, kind.complete)))
+    if place != RECORDS and place not in STRUCTURED:
+        return None
+    pytest.importorskip("numpy", reason="structured objects need numpy")
+    offered = public("mooncake.structured_object_store")
+    others = set(offered) - {name for listed in STRUCTURED.values() for name in listed}
+    return set().union(*(keywords_of(offered[name]) for name in STRUCTURED.get(place, others)))
 
 
 def calls():
-    """Return the names of the parameters of all calls, by the place of their rows."""
+    """Return the names of the parameters of all native calls, by the place of their rows."""
     found = {}
     store = mooncake.store.MooncakeDistributedStore
     listed = {name: place for place in places("keyword") for name in place.split(", ")}
@@ -275,11 +334,7 @@ def calls():
         place = listed.get(name, OTHER_STORE_CALLS)
         found.setdefault(place, set()).update(parameters_of(getattr(store, name)))
     for place, kind in CLASSES.items():
-        methods = ["__init__", *(name for name in vars(kind) if not name.startswith("_"))]
-        for name in methods:
-            method = kind if name == "__init__" else getattr(kind, name)
-            if callable(method) and not isinstance(method, int):
-                found.setdefault(place, set()).update(parameters_of(method))
+        found[place] = keywords_of(kind)
     for name in ("create_rpc_client", "create_rpc_server"):
         found[name] = parameters_of(getattr(mooncake.engine, name))
     found["ReplicateConfig"] = {name for name in dir(mooncake.store.ReplicateConfig)
@@ -290,10 +345,22 @@ def calls():
 
 @pytest.mark.parametrize("place", sorted(set(places("keyword")) - {"setup"}))
 def test_each_keyword_of_a_call_has_a_row_and_each_row_a_keyword(place):
-    taken = calls()[place]
+    taken = calls_of_modules(place)
+    taken = calls()[place] if taken is None else taken
     listed = set(names("keyword", place))
     assert listed - taken == set(), "no call takes these"
     assert taken - listed == set(OF_PERIGEE.get(place, "").split()), "these have no row"
+
+
+def test_the_awaitable_calls_of_a_store_take_the_keywords_of_the_plain_ones():
+    plain = mooncake.store.MooncakeDistributedStore
+    names = [name for name in dir(plain) if not name.startswith("_") and name != "close"
+             and callable(getattr(plain, name))]
+    assert len(names) > 60
+    for name in names:
+        awaitable = getattr(MooncakeDistributedStoreAsync, f"async_{name}")
+        assert inspect.iscoroutinefunction(awaitable), name
+        assert parameters_of(awaitable) == parameters_of(getattr(plain, name)), name
 
 
 def test_the_keywords_of_setup_are_known():
@@ -320,11 +387,19 @@ TRIED = {
     ("create_rpc_server", "world_size"): "create_rpc_server(0, 2)",
     ("create_rpc_client", "local_rank"): "create_rpc_client(1, 1)",
     ("create_rpc_client", "world_size"): "create_rpc_client(0, 2)",
+    ("create_shared_segment", "device_id"): "shared(device_id=1)",
+    ("create_shared_segment", "host_register"): "shared(host_register=True)",
+    ("SharedSegment.create", "device_id"): 'SharedSegment.create("x", 1, 1, 0, device_id=1)',
+    ("SharedSegment.create", "host_register"):
+        'refused(lambda: SharedSegment.create("x", 1, 1, 0, host_register=True))',
 }
-SAID_OTHERWISE = {"stream_ptr": "stream_ptr -303"}
+SAID_OTHERWISE = {"stream_ptr": "stream_ptr -303",
+                  "host_register": "leave mmap=True and host_register=False"}
 TRY = """
 import sys
-from mooncake.engine import RpcInterface, TransferEngine, create_rpc_client, create_rpc_server
+from mooncake.engine import RpcInterface, SharedSegment, TransferEngine
+from mooncake.engine import create_rpc_client, create_rpc_server
+from mooncake.shared_segment import create_shared_segment
 from mooncake.store import MooncakeDistributedStore, ObjectDataType, ReplicateConfig
 store = MooncakeDistributedStore()
 assert store.setup("127.0.0.1", "P2PHANDSHAKE", 0, 16 << 20, "tcp", "", sys.argv[1]) == 0
@@ -334,6 +409,16 @@ def put(**attributes):
     for name, value in attributes.items():
         setattr(config, name, value)
     store.put("test-every-word", b"x", config)
+
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+
+def shared(**keywords):
+    # No block: that is refused after the keywords were looked at.
+    refused(lambda: create_shared_segment("x", {}, 1, 0, **keywords))
 
 for line in sys.argv[2:]:
     for _ in range(2):

@@ -8,7 +8,10 @@ mod configuration;
 mod engine;
 mod programs;
 mod requests;
+mod reshard;
 mod store;
+mod structured;
+mod tent;
 mod vocabulary;
 
 use super::MooncakeEffect;
@@ -36,7 +39,10 @@ pub fn mooncake_words() -> impl Iterator<Item = MooncakeWord> {
     let all = [
         programs::VOCABULARIES,
         configuration::VOCABULARIES,
+        tent::VOCABULARIES,
         store::VOCABULARIES,
+        structured::VOCABULARIES,
+        reshard::VOCABULARIES,
         engine::VOCABULARIES,
         requests::VOCABULARIES,
     ];

@@ -2,7 +2,7 @@
 
 use super::vocabulary::{Vocabulary, WordKind};
 use crate::mooncake::Entry;
-use crate::mooncake::MooncakeEffect::{Honoured, NotBuilt, NotNeeded};
+use crate::mooncake::MooncakeEffect::{Honoured, NotNeeded};
 
 /// Keys of the dict that `setup` takes. The first name of a row is Mooncake's, the others are
 /// other spellings of it.
@@ -66,7 +66,6 @@ pub(super) const VOCABULARIES: &[Vocabulary] = &[
         ],
     },
     Vocabulary { kind: WordKind::Key, taken_by: "setup(dict)", entries: SETUP_KEYS },
-    Vocabulary { kind: WordKind::Key, taken_by: "tent.TransferEngine(file)", entries: TENT },
     Vocabulary {
         kind: WordKind::Key,
         taken_by: "SGLang: extra config and file of HiCache",
@@ -122,51 +121,6 @@ pub(super) const VOCABULARIES: &[Vocabulary] = &[
             ),
         ],
     },
-];
-
-const TENT: &[Entry] = &[
-    (&["local_segment_name", "rpc_server_hostname"], Honoured("name of the engine")),
-    (&["rpc_server_port"], Honoured("its port")),
-    (&["metadata_type", "metadata_servers"], Honoured("p2p, or etcd, redis or http and where")),
-    (
-        &["transports.tcp.enable", "transports.rdma.enable", "transports.shm.enable"],
-        Honoured("ways to peers"),
-    ),
-    (&["log_level"], NotNeeded("MC_LOG_LEVEL sets it")),
-    (&["topology"], NotNeeded("MC_TE_FILTERS and MC_TE_FILTERS_EXCLUDE choose NICs")),
-    (
-        &["max_failover_attempts", "enable_auto_failover_on_poll", "enable_progress_worker"],
-        NotNeeded("a transfer takes another way by itself until its deadline"),
-    ),
-    (&["metrics"], NotBuilt("TENT's own port of metrics; perigee agent has the NICs'")),
-    (&["policy"], NotBuilt("choice of transports by kind of segment")),
-    (
-        &["transports.rdma.device", "transports.rdma.endpoint", "transports.rdma.workers"],
-        NotNeeded("the MC_IB variables set classes, partition and port, the rest is found"),
-    ),
-    (
-        &[
-            "transports.rdma.num_lanes",
-            "transports.rdma.shared_quota_shm_path",
-            "transports.rdma.max_timeout_ns",
-        ],
-        NotNeeded("NICs are shared by load; MC_TRANSFER_TIMEOUT ends transfers"),
-    ),
-    (
-        &[
-            "transports.tcp.max_retry_count",
-            "transports.tcp.retry_base_delay_ms",
-            "transports.tcp.retry_max_delay_ms",
-            "transports.tcp.max_concurrent_tasks",
-        ],
-        NotNeeded("transfers are tried again until their deadline, as many as connections take"),
-    ),
-    (&["transports.shm.cxl_mount_path"], NotBuilt("CXL memory")),
-    (&["transports.hp_tcp"], NotNeeded("tcp has several connections to a peer")),
-    (
-        &["transports.ub", "transports.gds", "transports.mnnvl", "transports.ascend_direct"],
-        NotBuilt("this transport; tcp and rdma reach all hosts"),
-    ),
 ];
 
 /// Where a `MooncakeConfig` comes from.

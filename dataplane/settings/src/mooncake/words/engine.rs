@@ -1,4 +1,4 @@
-//! Keywords of `mooncake.engine`.
+//! Keywords of `mooncake.engine` and `mooncake.shared_segment`.
 
 use super::vocabulary::{Vocabulary, WordKind};
 use crate::mooncake::Entry;
@@ -30,6 +30,35 @@ const CALLS_OF_RPC: &[Entry] = &[
     (&["loop"], Honoured("event loop of the answer")),
 ];
 
+const DEVICE: Entry = (&["device_id"], NotNeeded("memory of the host belongs to no device"));
+const MMAP: Entry =
+    (&["mmap"], Honoured("True, memory of the host; False, memory of an NPU, is refused"));
+const REGISTERED: Entry =
+    (&["host_register"], NotBuilt("pages are not registered with an NPU; True is refused"));
+
+const SHARED_TENSORS: &[Entry] = &[
+    (&["name"], Honoured("what the ranks agree on")),
+    (&["blocks", "block"], Honoured("count, shape and dtype of tensors by name, and such a name")),
+    (&["world_size", "rank_id"], Honoured("number of ranks, and the own one")),
+    (&["owner_rank"], Honoured("rank that makes the memory")),
+    (&["comm_group"], Honoured("process group of the ranks, or an object that has one")),
+    (&["tp_group"], Honoured("older spelling of comm_group")),
+    DEVICE,
+    MMAP,
+    REGISTERED,
+];
+
+const SHARED_MEMORY: &[Entry] = &[
+    (&["name"], Honoured("what the ranks agree on")),
+    (&["size"], Honoured("bytes to share")),
+    (&["world_size", "rank_id"], Honoured("number of ranks, and the own one")),
+    (&["owner_rank"], Honoured("rank that makes the memory")),
+    (&["blobs"], Honoured("what create has returned to each rank")),
+    DEVICE,
+    MMAP,
+    REGISTERED,
+];
+
 const RANKS: &str = "a client has no port, and no call asks how many ranks there are";
 
 pub(super) const VOCABULARIES: &[Vocabulary] = &[
@@ -40,6 +69,16 @@ pub(super) const VOCABULARIES: &[Vocabulary] = &[
         entries: &[(&["name", "msg"], Honoured("what the peer gets"))],
     },
     Vocabulary { kind: WordKind::Keyword, taken_by: "RpcInterface", entries: CALLS_OF_RPC },
+    Vocabulary {
+        kind: WordKind::Keyword,
+        taken_by: "SharedSegment.create",
+        entries: SHARED_MEMORY,
+    },
+    Vocabulary {
+        kind: WordKind::Keyword,
+        taken_by: "create_shared_segment",
+        entries: SHARED_TENSORS,
+    },
     Vocabulary {
         kind: WordKind::Keyword,
         taken_by: "create_rpc_server",
