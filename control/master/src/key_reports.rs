@@ -6,8 +6,8 @@
 #[cfg(test)]
 mod tests;
 
+use crate::event_queue::KeyEventQueue;
 use crate::key_event::{KeyChange, KeyEvent, Media, Medium};
-use crate::key_events::KeyEventQueue;
 use crate::slab::NONE;
 use crate::stored::StoredObjects;
 

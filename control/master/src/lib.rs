@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod absences;
-mod attention;
 mod changed_keys;
 mod columns;
 mod continued;
@@ -22,6 +21,7 @@ mod destination;
 mod disk_tier;
 mod disk_wish;
 mod draining;
+mod event_queue;
 mod event_records;
 mod eviction_order;
 mod free_numbers;
@@ -34,7 +34,6 @@ mod index;
 mod inspected_key;
 mod key;
 mod key_event;
-mod key_events;
 mod key_reports;
 mod keys;
 mod leaving;
@@ -102,11 +101,11 @@ pub use counters::{
 };
 pub use departures::{Departure, DepartureCause, DiskOutcome};
 pub use draining::{DrainOrder, DrainReport};
+pub use event_queue::{KeyEventQueue, WaitingEvents};
 pub use event_records::EventRecords;
 pub use group::GroupLedger;
 pub use key::{hash_key, shard_of, shard_of_hash};
 pub use key_event::{KeyChange, KeyEvent, Media, Medium};
-pub use key_events::{KeyEventQueue, WaitingEvents};
 pub use pattern::Pattern;
 pub use perigee_allocator::Extent;
 pub use perigee_schemas::SegmentKind;

@@ -1,7 +1,7 @@
 //! Facts about reports of keys.
 
+use crate::event_queue::{KeyEventQueue, WaitingEvents};
 use crate::key_event::{KeyChange, Media, Medium};
-use crate::key_events::{KeyEventQueue, WaitingEvents};
 use crate::slab::NONE;
 use crate::stored::tests::{PAYLOAD_BYTES, add, add_on_disk, stored};
 

@@ -3,7 +3,7 @@
 
 use perigee_schemas::record::RecordOp;
 
-use crate::key_events::KeyEventQueue;
+use crate::event_queue::KeyEventQueue;
 use crate::limits::SNAPSHOT_STEP_REPLICAS;
 
 use super::KeyShard;

@@ -8,9 +8,9 @@ use perigee_schemas::{Identity, SegmentKind};
 
 use super::demotion::*;
 use super::*;
+use crate::event_queue::{KeyEventQueue, WaitingEvents};
 use crate::index::Slot;
 use crate::key_event::{KeyChange, Media, Medium};
-use crate::key_events::{KeyEventQueue, WaitingEvents};
 use crate::limits::PACK_AGAIN_MS;
 use crate::object::Flags;
 use crate::settings::PromotionSettings;

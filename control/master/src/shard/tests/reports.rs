@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::demotion::*;
 use super::*;
+use crate::event_queue::{KeyEventQueue, WaitingEvents};
 use crate::key_event::{KeyChange, Medium};
-use crate::key_events::{KeyEventQueue, WaitingEvents};
 use crate::settings::PromotionSettings;
 use crate::slab::NONE;
 

@@ -3,12 +3,15 @@
 //! Invariant: the events of one key stay in the order of its changes; beyond the bounds in events
 //! and in bytes the oldest go, and are counted.
 
-use crate::attention::Attention;
 use crate::event_records::EventRecords;
 use crate::key_event::KeyEvent;
 use crate::limits::WAITING_EVENT_BYTES_MAX;
+use attention::Attention;
 use std::fmt::{Debug, Formatter};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+mod attention;
+mod sync;
 
 /// Events of one shard that were not taken yet; clones share them.
 #[derive(Clone)]
@@ -16,8 +19,7 @@ pub struct KeyEventQueue(Arc<SharedQueue>);
 
 struct SharedQueue {
     capacity: usize,
-    attention: Attention,
-    waiting: Mutex<WaitingEvents>,
+    attention: Attention<WaitingEvents>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -34,27 +36,20 @@ impl KeyEventQueue {
     /// An empty queue of at most `capacity` events, which are wanted. `wake` is called when it gets
     /// its first one, on the thread of the shard: it must not block.
     pub fn new(capacity: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
-        let (waiting, attention) = (Mutex::default(), Attention::default());
-        Self(Arc::new(SharedQueue { capacity, attention, waiting, wake: Box::new(wake) }))
+        Self(Arc::new(SharedQueue { capacity, attention: Attention::new(), wake: Box::new(wake) }))
     }
 
     /// Takes all events out, in place of what was there. Both memories are used again in turn.
     pub fn take(&self, into: &mut WaitingEvents) {
         into.events.clear();
         into.dropped = 0;
-        std::mem::swap(into, &mut *self.lock());
+        std::mem::swap(into, &mut *self.0.attention.waiting());
     }
 
     /// Events are wanted from now on. Whether some were missed before, because no consumer wanted
     /// them: then those that were older and still waited are gone as well.
     pub fn begin(&self) -> bool {
-        // The shard cannot add what it reports from now on before the older ones are gone.
-        let mut waiting = self.lock();
-        let has_missed = self.0.attention.begin();
-        if has_missed {
-            *waiting = WaitingEvents::default();
-        }
-        has_missed
+        self.0.attention.begin()
     }
 
     /// Events are not wanted any more: none comes in until the next [`Self::begin`].
@@ -69,7 +64,7 @@ impl KeyEventQueue {
 
     /// Adds an event that is wanted.
     pub fn push(&self, event: &KeyEvent<'_>) {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.attention.waiting();
         let was_empty = waiting.events.is_empty();
         waiting.events.push(event);
         while waiting.events.len() > self.0.capacity
@@ -82,10 +77,6 @@ impl KeyEventQueue {
         if was_empty {
             (self.0.wake)();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitingEvents> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,6 +147,19 @@ mod tests {
         }
         let (keys, dropped) = taken(&queue);
         assert_eq!((keys.len(), dropped), (3, 2));
+    }
+
+    #[test]
+    fn what_was_missed_is_said_once_to_the_next_consumer() {
+        let queue = KeyEventQueue::new(8, || {});
+        assert!(queue.is_wanted());
+        queue.end();
+        assert!(!queue.begin(), "nothing has happened in between");
+        queue.end();
+        assert!(!queue.is_wanted() && !queue.is_wanted());
+        queue.end();
+        assert!(queue.begin() && queue.is_wanted());
+        assert!(!queue.begin());
     }
 
     #[test]
