@@ -103,6 +103,39 @@ fn what_has_nowhere_to_go_is_no_success_and_stays_readable() {
 }
 
 #[test]
+fn an_owner_that_ends_all_the_same_leaves_its_job_and_gets_no_puts() {
+    let master = Master::start(&[SHORT_LEASES]);
+    let only = Node::start(&master, POOL_BYTES);
+    let objects = Objects::open(&master.address());
+    put_all(&objects, &only);
+    let ended = drain(&master, &["--timeout=2s", "--cancel=false"]);
+    assert_eq!(ended.code, Some(TRY_LATER), "{}", ended.output);
+    assert!(ended.output.contains("the job goes on: curl"), "{}", ended.output);
+    assert_eq!(objects.get_object(0, OBJECT_BYTES), Ok(1));
+    assert_eq!(objects.put_object(KEYS, 1, OBJECT_BYTES), Status::NoAvailableHandle);
+}
+
+#[test]
+fn a_misspelt_name_is_said_at_once_beside_the_segments_that_are_there() {
+    let master = Master::start(&[]);
+    let node = Node::start(&master, POOL_BYTES);
+    let misspelt = node.name.replacen(':', ";", 1);
+    for quick in ["--quick=false", "--quick"] {
+        let flags: [&str; 3] = [&format!("--segment={misspelt}"), "--timeout=60s", quick];
+        let mut program = Program::start("perigee", &words(&master, &flags));
+        let said = format!("does not know {misspelt}, only {}", node.name);
+        wait_until("the command says what it waits for", CALL_DEADLINE, || {
+            program.log().contains(&said)
+        });
+        assert!(program.is_running(), "it goes on waiting: {}", program.log());
+        let [segment, _, quick] = flags;
+        let ended = drain(&master, &[segment, "--timeout=1s", quick]);
+        assert_eq!(ended.code, Some(REFUSED), "{}", ended.output);
+        assert_eq!(ended.output.matches(&said).count(), 2, "{}", ended.output);
+    }
+}
+
+#[test]
 fn a_drained_segment_is_drained_again_at_once_and_puts_without_room_name_it() {
     let master = Master::start(&[SHORT_LEASES]);
     let only = Node::start(&master, POOL_BYTES);

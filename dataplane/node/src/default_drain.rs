@@ -2,7 +2,7 @@
 //! lies here, no other node takes objects, or the master does not answer; a master that has just
 //! started is not believed that. It asks the master at the RPC port that the node itself uses.
 
-use crate::drain::{DrainError, DrainJobs, Moved};
+use crate::drain::{DrainError, DrainJobs, Moved, Unlisted};
 use crate::limits::{DRAIN_LOOK_DEADLINE, DRAIN_POLL_PAUSE, DRAIN_SILENCE, MASTER_SETTLES};
 use perigee_rpc::{ClientOptions, MasterClient, SegmentUse};
 use perigee_schemas::Identity;
@@ -47,7 +47,7 @@ pub fn drain_by_default(
     let jobs = jobs.giving_up_after(DRAIN_SILENCE);
     let (first, listed) = outlook(&cluster, &jobs, segments, until)?;
     match first {
-        Prospect::Unknown => return Err(DrainError::NotMounted(segments.join(", "))),
+        Prospect::Unknown => return Err(not_mounted(segments, &listed)),
         Prospect::Empty => return Ok(Some(Moved { objects: 0, bytes: 0 })),
         Prospect::Nowhere => return Err(DrainError::Nowhere),
         Prospect::Useful | Prospect::UnderWay => {}
@@ -73,6 +73,7 @@ fn outlook(
     until: Instant,
 ) -> Result<(Prospect, Vec<SegmentUse>), DrainError> {
     let mut settles = None;
+    let mut hears = jobs.hearer();
     loop {
         let listed = cluster.list()?;
         let found = prospect(&listed, segments);
@@ -80,6 +81,11 @@ fn outlook(
         let is_final = match found {
             Prospect::Useful | Prospect::UnderWay => true,
             Prospect::Unknown => {
+                if now < until
+                    && let Some(hears) = hears.take()
+                {
+                    hears(&not_mounted(segments, &listed));
+                }
                 // What lies there is announced after it is mounted again.
                 settles = Some(now + MASTER_SETTLES);
                 false
@@ -96,6 +102,11 @@ fn outlook(
         }
         std::thread::sleep(DRAIN_POLL_PAUSE);
     }
+}
+
+fn not_mounted(segments: &[String], listed: &[SegmentUse]) -> DrainError {
+    let listed = listed.iter().map(|one| (one.segment.name.clone(), id_text(one.segment.id)));
+    DrainError::NotMounted(Unlisted::beside(segments, &listed.collect::<Vec<_>>()))
 }
 
 /// Whether the master has heard of all owners, as far as it says.

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 mod error;
 #[cfg(test)]
 mod tests;
+mod unlisted;
 
 pub use error::DrainError;
+pub use unlisted::Unlisted;
 
 /// Tells the master that the name in `Host` is the operator's own, not one that a web page made up.
 const TRUSTED_HOST: (&str, &str) = ("X-Perigee-Trusted-Host", "yes");
@@ -38,6 +40,8 @@ pub struct DrainJobs {
     silence: Duration,
     /// Whether a job whose time is over is canceled.
     cancels: bool,
+    /// Hears once that the master does not know the segments and is asked again.
+    hears: Option<fn(&DrainError)>,
 }
 
 impl DrainJobs {
@@ -54,6 +58,7 @@ impl DrainJobs {
             url: format!("http://{host}:{http_port}/api/v1"),
             silence: Duration::MAX,
             cancels: false,
+            hears: None,
         }
     }
 
@@ -62,6 +67,17 @@ impl DrainJobs {
     #[must_use]
     pub fn canceling(self) -> Self {
         Self { cancels: true, ..self }
+    }
+
+    /// Tells why it goes on waiting for segments that the master does not know.
+    #[must_use]
+    pub fn telling(self, hears: fn(&DrainError)) -> Self {
+        Self { hears: Some(hears), ..self }
+    }
+
+    /// Who is to hear of segments that the master does not know.
+    pub(crate) fn hearer(&self) -> Option<fn(&DrainError)> {
+        self.hears
     }
 
     /// Gives up when the master has not answered for `silence`.
@@ -85,6 +101,7 @@ impl DrainJobs {
         until: Instant,
         mut goes_on: impl FnMut() -> Result<(), DrainError>,
     ) -> Result<Option<Moved>, DrainError> {
+        let mut hears = self.hears;
         loop {
             let begun = match self.retried(until, || self.create(segments)) {
                 Ok(id) => self.wait_for_job(&id, segments, until, &mut goes_on).map(Some),
@@ -97,11 +114,17 @@ impl DrainJobs {
             };
             match begun {
                 // The owner mounts them again with its next heartbeats.
-                Err(DrainError::NotMounted(_) | DrainError::Forgotten)
+                Err(error @ (DrainError::NotMounted(_) | DrainError::Forgotten))
                     if Instant::now() < until =>
                 {
+                    if matches!(error, DrainError::NotMounted(_))
+                        && let Some(hears) = hears.take()
+                    {
+                        hears(&self.not_mounted(segments));
+                    }
                     std::thread::sleep(DRAIN_POLL_PAUSE);
                 }
+                Err(DrainError::NotMounted(_)) => return Err(self.not_mounted(segments)),
                 ended => return ended,
             }
         }
@@ -136,17 +159,33 @@ impl DrainJobs {
         owned: &[(String, String)],
         until: Instant,
     ) -> Result<(), DrainError> {
-        let detail = format!("{}/get_segments_detail", self.root());
-        let found = self.retried(until, || self.parsed(self.agent.get(&detail).call()))?;
-        let rows = found["segments"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let found = self.retried(until, || self.table())?;
         let is_there = |(name, client): &(String, String)| {
-            rows.iter().any(|row| row["segment_name"] == **name && row["client_id"] == **client)
+            rows(&found)
+                .iter()
+                .any(|row| row["segment_name"] == **name && row["client_id"] == **client)
         };
         let missing = owned.iter().find(|one| !is_there(one));
         missing.map_or(Ok(()), |(name, _)| {
             let reason = format!("it does not know the segment {name} of this process");
             Err(DrainError::NoMaster { url: self.url.clone(), reason })
         })
+    }
+
+    /// The master's table of segments.
+    fn table(&self) -> Result<Value, DrainError> {
+        self.parsed(self.agent.get(format!("{}/get_segments_detail", self.root())).call())
+    }
+
+    /// Says of segments that the master does not know what it knows instead.
+    fn not_mounted(&self, segments: &[String]) -> DrainError {
+        let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+        let Ok(found) = self.table() else {
+            return DrainError::NotMounted(Unlisted::of(segments));
+        };
+        let listed = rows(&found).iter();
+        let listed = listed.map(|row| (text(row, "segment_name"), text(row, "segment_id")));
+        DrainError::NotMounted(Unlisted::beside(segments, &listed.collect::<Vec<_>>()))
     }
 
     /// Asks until there is an answer or the time is over.
@@ -171,7 +210,7 @@ impl DrainJobs {
         let body = json!({ "segments": segments }).to_string();
         let request = self.agent.post(format!("{}/drain_jobs", self.url));
         let request = request.header(TRUSTED_HOST.0, TRUSTED_HOST.1);
-        let created = self.parsed(request.send(&body)).map_err(|error| named(error, segments))?;
+        let created = self.parsed(request.send(&body))?;
         Ok(created["job_id"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -275,7 +314,7 @@ impl DrainJobs {
                     )));
                 }
                 false if states.iter().any(|state| state == UNVERIFIED) => {
-                    return Err(DrainError::NotMounted(segments.join(", ")));
+                    return Err(DrainError::NotMounted(Unlisted::of(segments)));
                 }
                 false => return Err(DrainError::Refused(reason)),
             }
@@ -314,7 +353,8 @@ impl DrainJobs {
         let code = body["error_code"].as_i64();
         let is = |status: Status| code == Some(status.code().into());
         if is(Status::SegmentNotFound) {
-            return Err(DrainError::NotMounted("the segment".to_owned()));
+            // `run_while` says which.
+            return Err(DrainError::NotMounted(Unlisted::of(&[])));
         }
         if is(Status::JobNotFound) {
             return Err(DrainError::Forgotten);
@@ -324,12 +364,9 @@ impl DrainJobs {
     }
 }
 
-/// Says of an unknown segment which it is.
-fn named(error: DrainError, segments: &[String]) -> DrainError {
-    match error {
-        DrainError::NotMounted(_) => DrainError::NotMounted(segments.join(", ")),
-        error => error,
-    }
+/// The rows of the master's table of segments.
+fn rows(table: &Value) -> &[Value] {
+    table["segments"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// What a job came to, if it has ended.

@@ -20,6 +20,6 @@ mod summary;
 pub use config::{HttpPage, NodeConfig, NodeStart, StopDrain};
 pub use daemon::run;
 pub use default_drain::drain_by_default;
-pub use drain::{DrainError, DrainJobs, Moved};
+pub use drain::{DrainError, DrainJobs, Moved, Unlisted};
 pub use error::NodeError;
 pub use status_page::{StatusPage, StoreSlot};

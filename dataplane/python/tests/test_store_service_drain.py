@@ -91,6 +91,19 @@ def test_a_service_without_another_one_ends_without_a_wait(tmp_path, master):
         client.close()
 
 
+def test_a_service_whose_time_is_over_leaves_the_job_so_that_no_puts_come_back(tmp_path, master):
+    rpc, metrics = master
+    service = start_service(tmp_path, "service.log", rpc, metrics, "--drain-on-stop=2")
+    client = connect(f"127.0.0.1:{rpc}")
+    try:
+        assert client.put("drain/only", b"value") == 0
+        assert service.stop() == 0
+        said = service.log.read_text()
+        assert "the job goes on" in said and "takes objects again" not in said, said
+    finally:
+        client.close()
+
+
 def test_a_service_without_another_one_writes_what_it_holds_to_its_disk(tmp_path):
     values = {f"saved/{number}": bytes([number]) * OBJECT_BYTES for number in range(OBJECTS)}
     disk = ["-Denable_ssd_offload=true", f"-Dssd_offload_path={tmp_path / 'disk'}"]

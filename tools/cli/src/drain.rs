@@ -52,6 +52,12 @@ const FLAGS: &[Flag] = &[
         "false",
         "Stop at once if no other node takes objects, and soon if the master does not answer",
     ),
+    Flag::new(
+        "cancel",
+        ValueKind::Bool,
+        "true",
+        "Cancel a job that is given up, so that its segments take objects again; false for an owner that ends all the same",
+    ),
 ];
 
 /// The command as its settings see it.
@@ -76,7 +82,8 @@ pub(crate) fn run(
     let started = Instant::now();
     let until = started + Duration::from_millis(settings.integer("timeout"));
     let master = settings.text("master_server_address");
-    let jobs = DrainJobs::of(master, settings.integer("metrics_port")).canceling();
+    let jobs = DrainJobs::of(master, settings.integer("metrics_port")).telling(complain);
+    let jobs = if settings.bool("cancel") { jobs.canceling() } else { jobs };
     let names = chosen(&settings, &jobs, until)?;
     if names.is_empty() {
         return Ok(output::print("Nothing to drain: no segment of this host takes objects\n")?);
@@ -86,6 +93,11 @@ pub(crate) fn run(
         false => jobs.run(&names, until)?,
     };
     Ok(output::print(&summary(&names, moved.as_ref(), started.elapsed()))?)
+}
+
+/// Says what the command waits for.
+fn complain(error: &DrainError) {
+    output::complain(&format!("{}: {error}; asking it again until the time is over\n", DRAIN.name));
 }
 
 /// Names of the segments to be emptied.

@@ -1,5 +1,6 @@
 //! Why a drain did not end well. Invariant: each reason says what to change.
 
+use super::unlisted::Unlisted;
 use perigee_schemas::Status;
 
 /// Why segments are not empty now.
@@ -46,7 +47,7 @@ pub enum DrainError {
         "The master does not know {0}: a name is wrong (perigee status lists them), or its owner has not \
          mounted it again after the master's start"
     )]
-    NotMounted(String),
+    NotMounted(Unlisted),
     /// The master has just started and lists nothing of this process or host.
     #[error(
         "The master has just started and may not know yet what lies here; drain again, with more time"

@@ -3,6 +3,7 @@
 use super::*;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -93,10 +94,28 @@ fn segments_that_are_not_mounted_yet_are_asked_for_again() {
     assert_eq!(requests.len(), 4);
     let unverified = r#"200 {"status_name":"UNDEFINED"}"#;
     assert!(run(&[TAKEN, unverified, CREATED, DONE]).0.is_ok());
-    let (jobs, server) = serve(&[NOT_FOUND]);
-    let unknown = jobs.run(&["host:1".to_owned()], Instant::now()).unwrap_err();
-    assert!(unknown.to_string().contains("does not know host:1"), "{unknown}");
+}
+
+/// A master's table with two segments.
+const LISTED: &str = r#"200 {"segments":[{"segment_name":"other:1"},{"segment_name":"host:1"}]}"#;
+
+#[test]
+fn a_misspelt_name_is_said_once_with_what_the_master_knows_and_again_in_the_end() {
+    static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let hears = |error: &DrainError| HEARD.lock().unwrap().push(error.to_string());
+    let (jobs, server) = serve(&[NOT_FOUND, LISTED, NOT_FOUND, CREATED, DONE]);
+    let until = Instant::now() + PATIENCE;
+    assert!(jobs.telling(hears).run(&["host:l".to_owned()], until).is_ok());
     server.join().unwrap();
+    let heard = HEARD.lock().unwrap();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].contains("does not know host:l, only host:1, other:1"), "{heard:?}");
+    for (table, said) in [(LISTED, "host:l, only host:1"), (BUSY, "host:l: a name is wrong")] {
+        let (jobs, server) = serve(&[NOT_FOUND, table]);
+        let unknown = jobs.run(&["host:l".to_owned()], Instant::now()).unwrap_err().to_string();
+        assert!(unknown.contains(said), "{unknown}");
+        server.join().unwrap();
+    }
 }
 
 #[test]

@@ -47,7 +47,8 @@ class StopDrain:
         seconds = self.seconds / 2 if has_disks else self.seconds
         words = [f"--master={master}", f"--metrics_port={self.master_metrics_port}"]
         words += [f"--segment={segment}", f"--timeout={max(1, round(seconds * 1000))}ms"]
-        words += [] if self.is_asked and not has_disks else ["--quick"]
+        # A canceled job would let puts come back to a store that is about to end.
+        words += ["--cancel=false"] if self.is_asked and not has_disks else ["--cancel=false", "--quick"]
         logger.info("Moving objects to other stores, %g s at most", seconds)
         try:
             drain = await asyncio.create_subprocess_exec(
