@@ -201,16 +201,21 @@ impl Registry {
     fn usable(&self, names: &[String]) -> Result<Vec<u32>, JobRefusal> {
         let mut found = Vec::new();
         for name in names {
-            let before = found.len();
+            let (before, mut has_disk) = (found.len(), false);
             for view in self.meant(name) {
+                // A node gives its memory and its disks one name.
                 if self.is_disk(view.index) {
-                    let advice = "drain jobs move what lies in memory";
-                    return Err(JobRefusal::closed_segment(name, "a disk", advice));
+                    has_disk = true;
+                    continue;
                 }
                 if let Some((state, advice)) = why_closed(view.state) {
                     return Err(JobRefusal::closed_segment(name, state, advice));
                 }
                 found.push(view.index);
+            }
+            if found.len() == before && has_disk {
+                let advice = "drain jobs move what lies in memory";
+                return Err(JobRefusal::closed_segment(name, "a disk", advice));
             }
             if found.len() == before {
                 return Err(JobRefusal::no_segment(name));

@@ -207,3 +207,25 @@ fn a_name_of_several_clients_is_not_drained_but_one_of_their_segments_by_its_ide
     let of_one = registry.create_drain(0, 2, request(&["shared"], &[]));
     assert_eq!(of_one, Ok(()), "both segments are one client's");
 }
+
+#[test]
+fn the_name_of_a_node_means_its_memory_and_not_its_disks() {
+    let mut registry = cluster(2);
+    let disk = |id, name: &str, client| SegmentSpec {
+        name: name.to_owned(),
+        kind: SegmentKind::Disk,
+        ..spec(id, client)
+    };
+    assert_eq!(registry.mount(0, disk(9, "n0", 20)), Ok(2));
+    assert_eq!(registry.mount(0, disk(10, "n1", 21)), Ok(3));
+    assert_eq!(registry.mount(0, disk(11, "alone", 22)), Ok(4));
+    registry.take_events();
+    for refused in [request(&["alone"], &[]), request(&["0-9"], &[]), request(&["n0"], &["0-10"])] {
+        let refusal = registry.create_drain(0, 1, refused).unwrap_err();
+        assert!(refusal.reason.contains("a disk"), "{}", refusal.reason);
+    }
+    assert_eq!(registry.create_drain(0, 1, request(&["n0"], &["n1"])), Ok(()));
+    assert_eq!(registry.take_events(), [SegmentEvent::Draining { index: 0 }]);
+    let order = registry.drain_order(1).unwrap();
+    assert_eq!((&*order.sources, &*order.targets), (&[0][..], &[1][..]));
+}
