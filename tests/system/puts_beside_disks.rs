@@ -7,8 +7,8 @@ use perigee_schemas::Status;
 use perigee_tests::cluster::Master;
 use perigee_tests::deadline::wait_until;
 use perigee_tests::http;
-use perigee_tests::limits::MEMBERSHIP_DEADLINE;
-use perigee_tests::objects::Objects;
+use perigee_tests::limits::{CALL_DEADLINE, MEMBERSHIP_DEADLINE};
+use perigee_tests::objects::{Objects, key_name};
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 /// Ten times what memory holds.
 const KEYS: u64 = 960;
+/// A quarter of what memory holds.
+const FIRST: u64 = 24;
 const ON_EVICT: [&str; 3] = ["--enable_offload", "--offload_on_evict", "--default_kv_lease_ttl=50"];
 const EAGER: [&str; 2] = ["--enable_offload", "--default_kv_lease_ttl=50"];
 
@@ -114,6 +116,41 @@ fn puts_go_on_beside_a_hung_disk_which_is_used_again_later() {
         metric(&master, "perigee_demoted_bytes_total") > before
     });
     count(&objects, 0..next);
+    node.node.program.stop();
+    ext4.unmount();
+}
+
+#[test]
+fn what_a_hung_disk_was_not_given_is_written_later_and_outlives_two_masters() {
+    if !can_mount() || !can_freeze() {
+        return;
+    }
+    let flags = [&EAGER[..], &["--offload_force_evict=false"]].concat();
+    let (mut master, folder) = (Master::start(&flags), TempDir::new().expect("a folder"));
+    let ext4 = Ext4::new(folder.path());
+    let mut node = DiskNode::start(&master, &ext4.place);
+    let objects = Objects::open(&master.address());
+    let frozen = Frozen::new(&ext4.place);
+    put_all(&objects, 0..FIRST);
+    wait_for_state(&node, &["hung"]);
+    wait_until("the master knows it and gives the copies up", MEMBERSHIP_DEADLINE, || {
+        metric(&master, "perigee_demotions_total{result=\"failed\"}") > 0
+    });
+    master.program.kill();
+    drop(frozen);
+    let are_there = || (0..FIRST).all(|key| objects.exists(&key_name(key)));
+    master.start_again();
+    wait_until("the second master knows them", MEMBERSHIP_DEADLINE, are_there);
+    // More than memory holds, and less than the disk: the first ones lie there alone then.
+    for key in FIRST..FIRST + KEYS / 4 {
+        wait_until("the disk makes room", CALL_DEADLINE, || {
+            objects.put_object(key, 1, OBJECT_BYTES) == Status::Ok
+        });
+    }
+    master.program.kill();
+    master.start_again();
+    wait_until("the third master knows them", MEMBERSHIP_DEADLINE, are_there);
+    assert_eq!(count(&objects, 0..FIRST), FIRST);
     node.node.program.stop();
     ext4.unmount();
 }

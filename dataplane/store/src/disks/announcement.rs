@@ -62,7 +62,9 @@ impl KeptDisk {
             if !matches!(buried, Ok(Ok(()))) {
                 return Ok(());
             }
-            self.refused.clear();
+            for copy in self.refused.drain(..) {
+                owner.void().forget(copy.generation);
+            }
         }
         debug_assert!(self.found.is_none(), "what was found comes before the end");
         owner.master().announce_copies(self.id, &[], true).await?;

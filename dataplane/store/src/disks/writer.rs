@@ -88,6 +88,9 @@ impl<O: DiskOwner> Writer<O> {
             self.owner.note_saved(SavedRound { left: left + keys as u64, ..SavedRound::default() });
         }
         let Parted { outgoing, mut failed } = part(batch, self.owner.table());
+        // The master counts on these copies from now on, whatever it had given up before.
+        let taken = outgoing.values().flatten().map(|(demotion, _)| demotion.void());
+        taken.for_each(|copy| self.owner.void().forget(copy.generation));
         let mut lanes = Vec::with_capacity(outgoing.len());
         for (id, objects) in outgoing {
             match self.owner.table().disk(id) {
