@@ -17,7 +17,6 @@ use crate::limits::DEMOTION_WAIT_MS;
 use crate::object::Flags;
 use crate::outbox::Outbox;
 use crate::read_view::ReadView;
-use crate::relocation::Relocation;
 use crate::settings::OffloadSettings;
 use crate::slab::NONE;
 use crate::space::Space;
@@ -139,7 +138,6 @@ impl Demoting<'_> {
     /// What waits already, or else the next of what was found.
     pub(crate) fn next_last(
         &mut self,
-        relocation: &Relocation,
         client: u128,
         found: Option<&mut LeavingClient>,
     ) -> Option<DemotionTask> {
@@ -148,7 +146,7 @@ impl Demoting<'_> {
         }
         let found = found?;
         while let Some(next) = found.pop() {
-            if let Some(disk) = self.tier.last_disk(self.view(), relocation, &next) {
+            if let Some(disk) = self.tier.last_disk(self.view(), &next) {
                 self.begin(next.replica, disk, false);
                 return self.tier.take(self.stored, client);
             }

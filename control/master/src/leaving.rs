@@ -20,6 +20,8 @@ pub(crate) struct LastDemotion {
 pub(crate) struct LeavingClient {
     /// Number of the replica that is looked at next.
     pub(crate) cursor: u32,
+    /// A put into its memory was under way, whose end may lie behind the cursor.
+    pub(crate) awaits_puts: bool,
     found: BinaryHeap<LastDemotion>,
 }
 
@@ -31,6 +33,12 @@ impl LeavingClient {
     /// The one that is worth most of those that were found.
     pub(crate) fn pop(&mut self) -> Option<LastDemotion> {
         self.found.pop()
+    }
+
+    /// All is to be looked at once more, for what was put in between.
+    pub(crate) fn look_again(&mut self) {
+        debug_assert!(self.found.is_empty(), "what was found is given first");
+        (self.cursor, self.awaits_puts) = (0, false);
     }
 
     /// What is still to come, of replicas with numbers below `bound`.

@@ -175,6 +175,9 @@ pub const DISK_TURN_BYTES_MAX: i64 = 1 << 30;
 /// Replicas that one call of a client that leaves looks at.
 pub const LAST_LOOK_REPLICAS: u32 = if cfg!(test) { 1 << 6 } else { 1 << 12 };
 
+/// Milliseconds for which a client that leaves awaits puts into its memory that have begun.
+pub const LAST_PUTS_WAIT_MS: u64 = 5_000;
+
 /// Milliseconds between two walks of a drain job over the replicas of a shard.
 pub const DRAIN_WALK_PAUSE_MS: u64 = 100;
 

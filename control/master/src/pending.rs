@@ -219,6 +219,10 @@ impl PendingPuts {
         (*started_ms <= until_ms).then_some((put.object, name.generation))
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pending> {
+        self.puts.iter().map(|(_, put)| &put.pending)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.puts.len()
     }

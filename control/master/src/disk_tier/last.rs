@@ -9,24 +9,17 @@ use crate::limits::LAST_LOOK_REPLICAS;
 use crate::list_name::{Class, ListName};
 use crate::object::Flags;
 use crate::read_view::ReadView;
-use crate::relocation::Relocation;
 
 use super::DiskTier;
 
 impl DiskTier {
     /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
-    pub(crate) fn last_disk(
-        &self,
-        view: ReadView<'_>,
-        relocation: &Relocation,
-        next: &LastDemotion,
-    ) -> Option<u32> {
+    pub(crate) fn last_disk(&self, view: ReadView<'_>, next: &LastDemotion) -> Option<u32> {
         let replica = view.stored.replicas.get(next.replica)?;
         let is_same = replica.generation == next.generation && !replica.is_on_disk();
         let object = replica.object;
         let is_free = is_same
             && !view.stored.keys.get(object)?.flags.has(Flags::DEMOTING)
-            && relocation.of(object).is_none()
             && view
                 .stored
                 .replicas

@@ -2,7 +2,7 @@
 
 use super::demotion::{DISK, OWNER, address, offload};
 use super::*;
-use crate::limits::LAST_LOOK_REPLICAS;
+use crate::limits::{LAST_LOOK_REPLICAS, LAST_PUTS_WAIT_MS};
 use perigee_schemas::DiskHealth;
 
 impl Stage {
@@ -45,8 +45,51 @@ fn what_memory_alone_has_is_given_most_worth_first() {
     assert_eq!(stage.save_all(2), ["hard", "soft", "a", "c", "b"]);
     assert!(["hard", "soft", "a", "b", "c"].iter().all(|key| stage.lies_in(key) == [0, DISK]));
     assert!(stage.save_all(2).is_empty(), "each is written once");
-    assert_eq!(stage.put("d"), 0);
-    assert_eq!(stage.save_all(2), ["d"], "what comes in between is found by the next look");
+}
+
+#[test]
+fn nothing_is_put_into_memory_that_leaves_and_what_was_being_put_is_awaited() {
+    let mut stage = Stage::with_disk(offload(), 10);
+    assert_eq!(stage.put("a"), 0);
+    assert_eq!((stage.start("b"), stage.start("dead")), (0, 0));
+    let (tasks, left) = stage.last(9);
+    assert_eq!((tasks.len(), &*tasks[0].key), (1, &b"a"[..]));
+    assert!(left > 0, "b is to come");
+    assert_eq!(stage.put("c"), Status::NoAvailableHandle.code());
+    assert_eq!(stage.end_demotion(&tasks[0], 0, address(1)), 0);
+    assert_eq!(stage.end("b"), 0);
+    let (mut saved, mut calls) = (Vec::new(), 0);
+    loop {
+        let (tasks, left) = stage.last(9);
+        calls += 1;
+        saved.extend(tasks.iter().map(|task| String::from_utf8_lossy(&task.key).into_owned()));
+        assert!(tasks.iter().all(|task| stage.end_demotion(task, 0, address(2)) == 0));
+        if tasks.is_empty() && left == 0 {
+            break;
+        }
+        if calls == 10 {
+            // The writer of the other one says nothing more.
+            stage.now_ms += LAST_PUTS_WAIT_MS + 1;
+        }
+        assert!(calls < 20, "a writer that has died is not waited for");
+    }
+    assert_eq!((&*saved, calls >= 10), (&["b".to_owned()][..], true));
+}
+
+#[test]
+fn what_was_to_be_copied_elsewhere_goes_to_the_disk_instead() {
+    let mut stage = Stage::with_disk(offload(), 10);
+    assert_eq!(stage.put("a"), 0);
+    let other = DISK + 1;
+    stage.mount(spec(other, 10 * EXTENT_BYTES), other);
+    let targets = vec![format!("host-{other}:1")];
+    let request = TaskRequest { key: b"a"[..].into(), action: TaskAction::Copy { targets } };
+    stage.shard.check_task(&request).unwrap();
+    stage.shard.begin_task(1, request);
+    stage.shard.task_turn(stage.now_ms, u32::MAX);
+    assert!(stage.shard.has_moves(OWNER), "its owner is to copy it");
+    assert_eq!(stage.save_all(9), ["a"]);
+    assert!(!stage.shard.has_moves(OWNER));
 }
 
 #[test]
@@ -58,7 +101,9 @@ fn what_goes_while_it_waits_is_passed_over() {
     let (tasks, left) = stage.last(1);
     assert_eq!((&*tasks[0].key, left), (&b"c"[..], 2));
     assert_eq!(stage.remove("b", true), 0);
+    stage.apply(&SegmentEvent::Resumed { index: 0 });
     assert_eq!(stage.put("other"), 0);
+    assert!(stage.shard.take_demotions(stage.now_ms, OWNER, 9).is_empty());
     assert_eq!(stage.end_demotion(&tasks[0], 0, address(1)), 0);
     let (tasks, left) = stage.last(9);
     assert_eq!(tasks.len(), 1, "the number of b is another one's now");
