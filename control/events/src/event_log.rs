@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_long_runs_is_used_again_for_long_runs_if_no_one_reads_them() {
+    fn memory_of_long_runs_is_used_again_for_long_runs_that_have_no_readers() {
         let mut log = EventLog::starting_at(0);
         let long = RUN_BYTES_MAX;
         log.push(run(0, 1, long));
