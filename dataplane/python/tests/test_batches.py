@@ -109,11 +109,13 @@ def test_objects_are_gathered_and_scattered(store):
     room = [[100, len(expected[0]) - 100], [70_000], [6]]
     assert store.batch_get_into_multi_buffers(keys, halves, room) == [
         len(expected[0]),
-        len(expected[1]),
+        -800,
         -600,
     ]
     assert target[:100] == expected[0][:100]
     assert target[500_000 : 500_000 + len(expected[0]) - 100] == expected[0][100:]
+    exact = [[target.address + 600_000, target.address + 650_000]]
+    assert store.batch_get_into_multi_buffers(["b"], exact, [[50_000, 15_536]]) == [65_536]
     assert target[600_000 : 600_000 + 65_536] == expected[1]
 
 

@@ -146,8 +146,10 @@ impl StoreClient {
 
     /// Read one object per key, each spread over several buffers in order.
     ///
-    /// Returns bytes read or a negative code per key. `prefer_alloc_in_same_node` is accepted for
-    /// older callers: all keys of a batch are in flight together anyway.
+    /// Returns bytes read or a negative code per key; -800 if the buffers have more room than the
+    /// object has bytes: callers look at the sign alone, and would take what was in the rest for
+    /// theirs. `prefer_alloc_in_same_node` is accepted for older callers: all keys of a batch are in
+    /// flight together anyway.
     #[pyo3(signature = (
         keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = Switch(false)
     ))]
@@ -164,6 +166,13 @@ impl StoreClient {
             warning::without_effect(py, warning::STORE_LOGGER, calls, "prefer_alloc_in_same_node");
         }
         let objects = piece_lists(&keys, &all_buffer_ptrs, &all_sizes);
-        self.batch_get(py, &keys, &objects)
+        let mut read = self.batch_get(py, &keys, &objects);
+        for (read, sizes) in read.iter_mut().zip(&all_sizes) {
+            let room: u128 = sizes.iter().map(|size| u128::from(size.0)).sum();
+            if u128::try_from(*read).is_ok_and(|read| read < room) {
+                *read = Status::TransferFail.code().into();
+            }
+        }
+        read
     }
 }
