@@ -78,7 +78,8 @@ impl ReadView<'_> {
         complete.filter(fits).collect()
     }
 
-    /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else.
+    /// Whether a disk could have a copy of a replica's bytes, which lie nowhere else. Memory that
+    /// takes no more objects does not count: it is about to go.
     pub(crate) fn lies_only_there(self, id: u32) -> bool {
         let replica = &self.stored.replicas[id];
         let Some(record) =
@@ -87,7 +88,12 @@ impl ReadView<'_> {
             return false;
         };
         let mut others = self.stored.replicas.chain(record.first).filter(|other| *other != id);
-        !others.any(|other| self.is_readable(other))
+        !others.any(|other| self.is_readable(other) && !self.is_in_closed_memory(other))
+    }
+
+    fn is_in_closed_memory(self, id: u32) -> bool {
+        let share = self.space.get(self.stored.replicas[id].segment);
+        share.is_some_and(|share| share.is_memory() && share.is_closed())
     }
 
     /// Who copies a replica: the owner of its segment.

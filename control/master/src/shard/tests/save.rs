@@ -138,3 +138,18 @@ fn a_large_memory_is_looked_through_in_steps_before_anything_is_given() {
     assert_eq!(&*tasks[0].key, (objects - 1).to_string().as_bytes(), "the newest");
     assert_eq!((tasks.len(), left), (9, objects - 9));
 }
+
+#[test]
+fn of_two_nodes_that_leave_together_one_writes_what_both_have() {
+    let mut stage = Stage::with_disk(offload(), 10);
+    let other = DISK + 1;
+    stage.mount(spec(other, 10 * EXTENT_BYTES), other);
+    let twice = PutConfig { replica_num: 2, ..PutConfig::default() };
+    assert_eq!(stage.put_with("a", &twice), 0);
+    assert!(stage.save_all(9).is_empty(), "the other one has it");
+    let mut stage = Stage::with_disk(offload(), 10);
+    stage.mount(spec(other, 10 * EXTENT_BYTES), other);
+    assert_eq!(stage.put_with("a", &twice), 0);
+    stage.apply(&SegmentEvent::Draining { index: other });
+    assert_eq!(stage.save_all(9), ["a"], "the other one is leaving");
+}
