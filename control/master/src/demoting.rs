@@ -146,9 +146,17 @@ impl Demoting<'_> {
         }
         let found = found?;
         while let Some(next) = found.pop() {
-            if let Some(disk) = self.tier.last_disk(self.view(), &next) {
-                self.begin(next.replica, disk, false);
-                return self.tier.take(self.stored, client);
+            match self.tier.last_wish(self.view(), &next) {
+                Some(DiskWish::To(disk)) => {
+                    self.begin(next.replica, disk, false);
+                    return self.tier.take(self.stored, client);
+                }
+                // Its owner has not answered for the disk yet.
+                Some(DiskWish::Soon) => {
+                    found.push(next);
+                    return None;
+                }
+                Some(DiskWish::None | DiskWish::Refused(_)) | None => {}
             }
         }
         None

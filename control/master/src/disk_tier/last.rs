@@ -13,8 +13,8 @@ use crate::read_view::ReadView;
 use super::DiskTier;
 
 impl DiskTier {
-    /// The disk that a replica goes to, if it is still there, has no copy, and one takes it.
-    pub(crate) fn last_disk(&self, view: ReadView<'_>, next: &LastDemotion) -> Option<u32> {
+    /// Which disk is to have a replica, if it is still there and has no copy.
+    pub(crate) fn last_wish(&self, view: ReadView<'_>, next: &LastDemotion) -> Option<DiskWish> {
         let replica = view.stored.replicas.get(next.replica)?;
         let is_same = replica.generation == next.generation && !replica.is_on_disk();
         let object = replica.object;
@@ -25,10 +25,7 @@ impl DiskTier {
                 .replicas
                 .chain(view.stored.keys[object].first)
                 .any(|id| id == next.replica);
-        match is_free.then(|| self.wish(view, next.replica))? {
-            DiskWish::To(disk) => Some(disk),
-            DiskWish::None | DiskWish::Soon | DiskWish::Refused(_) => None,
-        }
+        is_free.then(|| self.wish(view, next.replica))
     }
 
     /// Goes on looking through a client's memory; whether all of it was looked at.

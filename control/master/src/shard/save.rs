@@ -27,8 +27,10 @@ impl KeyShard {
         let space = &self.space;
         self.tier.leaving.retain(|client, _| space.has_disk(*client));
         let mut leaving = self.tier.leaving.remove(&client).unwrap_or_default();
-        self.close_memory_of(client);
+        let was_open = self.close_memory_of(client);
         self.end_moves_from(client);
+        // The end of a drain job opens it again.
+        leaving.awaits_puts |= was_open && leaving.cursor > 0;
         leaving.awaits_puts |= self.is_being_put_into(client);
         let is_whole = self.tier.look_through(self.view(), &self.order, &mut leaving, client);
         let mut tasks = Vec::new();
@@ -52,12 +54,16 @@ impl KeyShard {
         (tasks, left)
     }
 
-    /// What is put into the memory of a client that leaves would go with it.
-    fn close_memory_of(&mut self, client: u128) {
-        let is_own = |share: &SegmentShare| share.is_memory() && share.spec.client == client;
-        let own = self.space.iter().filter(|(_, share)| is_own(share));
-        let own: Vec<u32> = own.map(|(segment, _)| segment).collect();
-        own.into_iter().for_each(|segment| self.space.drain(segment));
+    /// What is put into the memory of a client that leaves would go with it. False if it was closed
+    /// already.
+    fn close_memory_of(&mut self, client: u128) -> bool {
+        let is_open = |share: &SegmentShare| {
+            share.is_memory() && !share.is_closed() && share.spec.client == client
+        };
+        let open = self.space.iter().filter(|(_, share)| is_open(share));
+        let open: Vec<u32> = open.map(|(segment, _)| segment).collect();
+        open.iter().for_each(|segment| self.space.drain(*segment));
+        !open.is_empty()
     }
 
     /// What a client that leaves was to copy to others goes to its disks instead: the time is too
