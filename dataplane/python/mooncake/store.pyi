@@ -300,8 +300,8 @@ class MooncakeDistributedStore:
 
         Returns bytes read or a negative code per key; -800 if the buffers have more room than the
         object has bytes: callers look at the sign alone, and would take what was in the rest for
-        theirs. `prefer_alloc_in_same_node` is accepted for older callers: all keys of a batch are in
-        flight together anyway.
+        theirs. `prefer_alloc_in_same_node` is accepted for older callers: all keys of a batch are
+        in flight together anyway.
         """
     def batch_get_replica_desc(self, keys: Sequence[str]) -> dict[str, list[ReplicaDescriptor]]:
         """Returns a dict of key to `ReplicaDescriptor`s, without the keys that were not found."""

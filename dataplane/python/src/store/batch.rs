@@ -148,8 +148,8 @@ impl StoreClient {
     ///
     /// Returns bytes read or a negative code per key; -800 if the buffers have more room than the
     /// object has bytes: callers look at the sign alone, and would take what was in the rest for
-    /// theirs. `prefer_alloc_in_same_node` is accepted for older callers: all keys of a batch are in
-    /// flight together anyway.
+    /// theirs. `prefer_alloc_in_same_node` is accepted for older callers: all keys of a batch are
+    /// in flight together anyway.
     #[pyo3(signature = (
         keys, all_buffer_ptrs, all_sizes, prefer_alloc_in_same_node = Switch(false)
     ))]
