@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
-mod attention;
+mod event_queue;
 #[cfg(test)]
 mod mailbox;
 #[cfg(test)]
