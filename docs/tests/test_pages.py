@@ -22,7 +22,8 @@ BUILT = re.compile(r"(?!.*/src/).*/target/")
 # The table of all that Mooncake reads: to be in it is not to be read.
 TABLE = ROOT / "dataplane/settings/src/mooncake"
 
-NAME = r"(?:MC|MOONCAKE|PERIGEE)_[A-Z0-9_]*[A-Z0-9]"
+# A number alone behind it is a version of the libraries for C.
+NAME = r"(?:MC|MOONCAKE|PERIGEE)_(?!\d+\b)[A-Z0-9_]*[A-Z0-9]"
 READ_VARIABLE = re.compile(f'"({NAME})"')
 # Variables with names of others: a call that reads the environment names them.
 READ_OTHER = re.compile(r'(?:environ(?:ment)?(?:\.get)?[(\[]|getenv\(|LookupEnv\(|env::var(?:_os)?\()\s*"([A-Z][A-Z0-9_]+)"')
