@@ -73,45 +73,6 @@ fn another_node_with_room_takes_what_a_node_with_a_disk_has() {
     }
 }
 
-/// Puts new versions until the node takes no more; what was acknowledged.
-fn write_until_refused(objects: &Objects) -> Vec<u64> {
-    let mut versions = vec![1; KEYS as usize];
-    for version in 2_u64.. {
-        for key in 0..KEYS {
-            if objects.upsert_objects(&[key], version, OBJECT_BYTES) != [Status::Ok] {
-                return versions;
-            }
-            versions[key as usize] = version;
-        }
-    }
-    versions
-}
-
-#[test]
-fn what_is_acknowledged_while_the_only_node_writes_to_its_disk_is_written_too() {
-    let (master, folder) = (Master::start(&FLAGS), TempDir::new().expect("a folder"));
-    let mut node = DiskNode::start(&master, folder.path());
-    let objects = Objects::open(&master.address());
-    put_all(&objects);
-    let (log, versions) = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| write_until_refused(&objects));
-        let log = end(&mut node);
-        (log, writer.join().expect("the writer ends"))
-    });
-    assert!(log.contains("What memory alone had is on the disks, as far as"), "{log}");
-    let _node = DiskNode::start(&master, folder.path());
-    wait_until("the disk is announced", MEMBERSHIP_DEADLINE, || {
-        (0..KEYS).all(|key| objects.exists(&key_name(key)))
-    });
-    for (key, version) in (0..KEYS).zip(versions) {
-        let read = objects.get_object(key, OBJECT_BYTES);
-        assert!(
-            read.is_ok_and(|read| read >= version),
-            "key {key}: {read:?}, not {version}; {log}"
-        );
-    }
-}
-
 #[test]
 fn a_stop_just_after_the_start_of_the_master_writes_to_the_disk_as_well() {
     let (mut master, folder) = (Master::start(&FLAGS), TempDir::new().expect("a folder"));
